@@ -1,0 +1,99 @@
+# Every target makes the virtual environment it needs from the locked, hashed requirements, and
+# makes it again only when the locks or pyproject.toml change.
+#
+#   PYTHON=python3.13 make test     which interpreter builds the environment
+#   VENV=/elsewhere/env make test   where the environment stands
+#   make test PYTEST_FLAGS='-k grants -x'
+#   make lock LOCK_FLAGS=--upgrade
+
+VENV ?= .venv
+BENCH_VENV ?= .bench-venv
+PYTHON ?=
+PYTEST_FLAGS ?=
+LOCK_FLAGS ?=
+
+RUN := $(VENV)/bin/python
+PIP_FLAGS := --disable-pip-version-check --quiet
+# The editable install holds the checkout's path, so a checkout that moved is installed again.
+HERE := $(shell printf %s '$(CURDIR)' | cksum | cut -d ' ' -f 1)
+READY := $(VENV)/.toolcrib-$(HERE)
+BENCH_READY := $(BENCH_VENV)/.toolcrib-$(HERE)
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check bench docs lock
+.DELETE_ON_ERROR:
+
+help: ## show the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST))
+
+serve: $(READY) ## run the quick start: calls, a denial and an approval, in this terminal
+	$(RUN) examples/quickstart/demo.py
+
+test: check ## everything CI runs: the static checks, then all tests
+	$(RUN) -m pytest -n auto $(PYTEST_FLAGS)
+
+check: $(READY) ## static checks: style, format, types, layers
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN) -m pyright --pythonpath $(RUN)
+	$(RUN) -c 'from importlinter.cli import lint_imports_command as lint; lint()' --no-logo --no-cache
+
+bench: $(READY) $(BENCH_READY) ## measure against the floor and a peer, and print the table
+	BENCH_PEER_PYTHON=$(BENCH_VENV)/bin/python $(RUN) bench/run.py
+
+docs: $(READY) ## write the generated reference pages again
+	$(RUN) docs/generate.py
+
+COMPILE = $(RUN) -m uv pip compile --quiet --system-certs --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(LOCK_FLAGS)
+
+lock: $(READY) ## resolve the requirements again and write the locks
+	$(COMPILE) pyproject.toml --output-file requirements/base.txt
+	$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
+	$(COMPILE) --group bench --override requirements/bench-overrides.txt \
+		--output-file requirements/bench.txt
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(call make_environment,$(VENV))
+	@echo 'Installing the locked requirements into $(VENV) …'
+	@$(RUN) -m pip install $(PIP_FLAGS) --require-hashes -r requirements/dev.txt
+	@$(RUN) -m pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# --no-deps: the lock is complete, and one of its pins is an override that pip would refuse.
+$(BENCH_READY): requirements/bench.txt
+	@$(call make_environment,$(BENCH_VENV))
+	@echo 'Installing the locked peer into $(BENCH_VENV) …'
+	@$(BENCH_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps --require-hashes -r $<
+	@touch $@
+
+# An environment that somebody else made is used as it is when its Python is new enough. Debian
+# ships Python without ensurepip; root gets the missing package, others get the command.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3)
+define make_environment
+set -eu; \
+if ! $(1)/bin/python -c '$(NEW_ENOUGH)' 2>/dev/null; then \
+  if [ -e $(1) ]; then echo '$(1): its Python does not run or is older than 3.11; making it anew.'; fi; \
+  python=; \
+  for candidate in $(CANDIDATES); do \
+    if $$candidate -c '$(NEW_ENOUGH)' 2>/dev/null; then python=$$candidate; break; fi; \
+  done; \
+  if [ -z "$$python" ]; then \
+    echo 'No Python 3.11 or newer among: $(CANDIDATES). Install one, or name it: make PYTHON=/path/to/python3' >&2; \
+    exit 1; \
+  fi; \
+  if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then \
+    package=$$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+      apt-get update -qq; \
+      apt-get install -qq -y --no-install-recommends $$package; \
+    else \
+      echo "$$python cannot make virtual environments. Cure: sudo apt-get install $$package" >&2; \
+      exit 1; \
+    fi; \
+  fi; \
+  $$python -m venv --clear $(1); \
+fi; \
+if ! $(1)/bin/python -m pip --version >/dev/null 2>&1; then $(1)/bin/python -m ensurepip; fi
+endef

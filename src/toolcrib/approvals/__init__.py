@@ -1,0 +1,1 @@
+"""People: who is asked, how they answer, and what is remembered of it."""

@@ -1,0 +1,1 @@
+"""Which tools exist: the catalog, the `@tool` decorator, schemas from signatures, exports."""

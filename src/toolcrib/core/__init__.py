@@ -1,0 +1,1 @@
+"""What things are: plain data and contracts, no input or output."""

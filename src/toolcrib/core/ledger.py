@@ -1,0 +1,60 @@
+"""Calls and sessions as the store keeps them, and the states a durable call goes through."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+CallState = Literal[
+    "requested",
+    "awaiting_approval",
+    "ready",
+    "running",
+    "done",
+    "failed",
+    "denied",
+    "outcome_unknown",
+    "cancelled",
+]
+"""requested → awaiting_approval → ready → running → done | failed | denied | outcome_unknown |
+cancelled."""
+
+Delivery = Literal["idempotent", "once"]
+"""What becomes of a call whose runner vanished: run again, or `outcome_unknown`."""
+
+ENDED: frozenset[str] = frozenset({"done", "failed", "denied", "outcome_unknown", "cancelled"})
+
+
+class LedgerCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable call."""
+
+    id: str
+    tool: str
+    principal: str
+    session: str | None
+    state: CallState
+    delivery: Delivery
+    created: float
+    updated: float
+    fence: int = 0
+    """Grows with each claim; only the newest claimant can finish the call."""
+    attempt: int = 0
+    lease_until: float | None = None
+    idempotency_key: str | None = None
+    request: str | None = None
+    """The approval it waits for."""
+    result: bytes | None = None
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as kept."""
+
+    id: str
+    principal: str
+    profile: str | None
+    cwd: str
+    metadata: dict[str, Any] = {}
+    created: float
+    expires: float | None = None
+    ended: float | None = None

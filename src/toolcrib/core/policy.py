@@ -1,0 +1,120 @@
+"""The typed limits of one tool: a class with annotated fields and plain defaults."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import typing
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import msgspec
+
+from toolcrib.core.decision import Decision
+from toolcrib.errors import ConfigError
+
+if TYPE_CHECKING:
+    from toolcrib.core.context import ToolContext
+
+
+class ToolPolicy:
+    """The knobs of a tool. Subclass it, annotate fields, override `check`.
+
+        class GitPolicy(ToolPolicy):
+            allowed_actions: list[str] = ["status", "diff"]
+            allow_push: bool = False
+
+            def check(self, ctx):
+                if ctx.arguments["action"] not in self.allowed_actions:
+                    return self.deny("action_not_allowed")
+
+    Unknown keys and wrong types are refused when the policy is built, so a typo cannot
+    switch a safety knob off. A policy is frozen once built.
+    """
+
+    _fields: ClassVar[dict[str, Any]] = {}
+    _defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._fields = {}
+        cls._defaults = {}
+
+    @classmethod
+    def fields(cls) -> dict[str, Any]:
+        """Each knob and its type."""
+        if not cls._fields and cls is not ToolPolicy:
+            hints = typing.get_type_hints(cls, include_extras=True)
+            cls._fields = {
+                name: kind
+                for name, kind in hints.items()
+                if not name.startswith("_") and typing.get_origin(kind) is not ClassVar
+            }
+            cls._defaults = {n: getattr(cls, n) for n in cls._fields if hasattr(cls, n)}
+        return cls._fields
+
+    def __init__(self, **knobs: Any) -> None:
+        fields = type(self).fields()
+        kind = type(self).__name__
+        for name in knobs:
+            if name not in fields:
+                close = difflib.get_close_matches(name, fields, 1)
+                cure = (
+                    f"Did you mean {close[0]}?"
+                    if close
+                    else f"Known: {', '.join(fields) or 'none'}"
+                )
+                raise ConfigError(f"{kind} has no setting {name!r}", key=name, cure=cure)
+        for name, wanted in fields.items():
+            if name in knobs:
+                try:
+                    value = msgspec.convert(knobs[name], wanted)
+                except msgspec.ValidationError as error:
+                    raise ConfigError(
+                        f"{kind}.{name}: {str(error)[0].lower()}{str(error)[1:]}", key=name
+                    ) from None
+            elif name in type(self)._defaults:
+                value = copy.deepcopy(type(self)._defaults[name])
+            else:
+                raise ConfigError(f"{kind} needs the setting {name!r}", key=name)
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a policy does not change once built: cannot set {name!r}")
+
+    def __repr__(self) -> str:
+        knobs = ", ".join(f"{name}={value!r}" for name, value in self.to_dict().items())
+        return f"{type(self).__name__}({knobs})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.to_dict() == self.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Each knob and its value."""
+        return {name: getattr(self, name) for name in type(self).fields()}
+
+    def with_knobs(self, knobs: Mapping[str, Any]) -> Self:
+        """The same policy with some knobs set anew, checked like a new one."""
+        return type(self)(**{**self.to_dict(), **knobs})
+
+    def check(self, ctx: ToolContext) -> Decision | None:
+        """Whether this call is within the limits: a `Decision`, or None for no objection.
+
+        Called for every call, before anything runs, and by `explain`: it must be quick,
+        synchronous and without side effects. Whatever it raises refuses the call.
+        """
+        return None
+
+    def deny(self, reason: str, message: str | None = None, **details: Any) -> Decision:
+        """Refuse, with a stable reason."""
+        return Decision.deny(reason, message, details=details or None)
+
+    def ask(self, message: str | None = None) -> Decision:
+        """Have a person decide."""
+        return Decision.ask(message)
+
+
+class NoPolicy(ToolPolicy):
+    """The policy of a tool that has none."""

@@ -1,0 +1,175 @@
+"""The named rules and limits a session is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from toolcrib.core.canonical import digest
+from toolcrib.core.decision import Verdict
+from toolcrib.core.spec import Effect
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+ConstraintKind = Literal[
+    "in",
+    "not_in",
+    "prefix",
+    "glob",
+    "regex",
+    "min",
+    "max",
+    "max_length",
+    "max_items",
+    "path_under",
+    "host_in",
+]
+"""What an argument may be held to: one of a list, none of a list, text that begins so, a glob
+(`*` stops at `/`, `**` does not), a linear-time regular expression, a least and a greatest number,
+a greatest length, a greatest number of items, a path below a folder, a URL or host on a list."""
+
+CONSTRAINT_REASONS: Mapping[str, str] = {
+    "path_under": "path_outside_root",
+    "host_in": "host_not_allowed",
+    "max_items": "too_many_files",
+}
+"""The reason given when a constraint fails and the rule names none; else `argument_not_allowed`."""
+
+Per = Literal["principal", "session", "profile", "tool"]
+"""Whose use a limit counts: each principal's, each session's, the whole profile's, each tool's."""
+
+Reach = Literal["once", "session", "1h", "always"]
+"""How far an approval reaches: this call, this tool in this session, for an hour, from now on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """Which tools a rule speaks of. Each part given must match; within a part one is enough."""
+
+    names: tuple[str, ...] = ()
+    """Exact names, or globs with `*`. `read` matches `read` and nothing else."""
+    effects: frozenset[Effect] = frozenset()
+    """For `allow`: the tool does nothing beyond these. For `ask` and `deny`: it does one of these;
+    unknown effects count as all of them."""
+    tags: frozenset[str] = frozenset()
+    categories: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Constraint:
+    """One limit on one argument."""
+
+    argument: str
+    """The argument's name; dots reach into objects. In a list every item is held to it."""
+    kind: ConstraintKind
+    value: Any
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class When:
+    """The condition of a rule; everything given must hold."""
+
+    roles: frozenset[str] = frozenset()
+    """The principal has one of these roles."""
+    permissions: frozenset[str] = frozenset()
+    """The principal holds all of these permissions."""
+    principals: frozenset[str] = frozenset()
+    """The principal is one of these."""
+    arguments: tuple[Constraint, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """Allow, ask or deny the tools that match, when the condition holds."""
+
+    verdict: Verdict
+    match: Match
+    when: When | None = None
+    reason: str | None = None
+    """The reason given when an `allow` rule's condition fails, or a `deny` rule's holds."""
+    message: str | None = None
+    text: str = ""
+    """The rule as written, in short."""
+    source: str | None = None
+    """Where it stands: `file:line`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rate:
+    """So many in so many seconds."""
+
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """How much may be used, and by whom it is counted."""
+
+    per: Per = "principal"
+    tools: tuple[str, ...] = ()
+    """Names or globs; empty means every tool."""
+    calls: Rate | None = None
+    """Calls in a stretch of time, with bursts up to the count."""
+    quota: Rate | None = None
+    """A hard number of calls in a fixed period."""
+    budget: int | None = None
+    """Calls in all, for as long as the counted one lives."""
+    concurrent: int | None = None
+    """Calls running at the same time."""
+    queue: int = 100
+    """Calls that may wait for a free place."""
+    queue_timeout: float = 30.0
+    """Seconds to wait for a free place."""
+    repeat: Rate | None = None
+    """Identical calls (tool and arguments) before they count as a loop."""
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalRules:
+    """Who may approve, for how long, and how far an answer reaches."""
+
+    timeout: float = 300.0
+    remember: tuple[Reach, ...] = ("once", "session")
+    via: tuple[str, ...] = ("host", "cli", "console", "client")
+    """Whose answers count. An empty list: nobody's, so every `ask` is `no_approver`."""
+    edit: bool = False
+    """Whether an approver may change the arguments."""
+    max_pending: int = 20
+    """Requests of one principal that may wait at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Profile:
+    """The named rules and limits a session is held to."""
+
+    name: str
+    trust: int = 0
+    """How much is entrusted; invariants such as "trust 1 never writes" are checked on it."""
+    extends: str | None = None
+    default: Verdict = "deny"
+    """What happens to a tool that no rule speaks of."""
+    rules: tuple[Rule, ...] = ()
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _EMPTY)
+    """The knobs of tools' policies under this profile."""
+    limits: tuple[Limit, ...] = ()
+    approval: ApprovalRules = ApprovalRules()
+    conceal: bool = False
+    """Answer `unknown_tool` for tools outside the profile; the trail keeps the truth."""
+    versions: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    """Which version stands under a tool's plain name; otherwise the newest."""
+    pins: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    """Digests that tools must have; any other is `definition_changed`."""
+    max_depth: int = 8
+    """How deep tools may call tools."""
+    source: str | None = None
+
+    @property
+    def revision(self) -> str:
+        """A short hash over everything the profile says; approvals are bound to it."""
+        return digest(repr(self))[:16]

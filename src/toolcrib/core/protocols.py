@@ -1,0 +1,243 @@
+"""Every seam of Toolcrib in one file: what can be plugged in, and who is to blame when it fails.
+
+Guards (`Gate`, `ToolPolicy`, `Approver`, a `Store` that keeps the trail) fail closed: what they
+raise refuses the call. Observers (`Exporter`) cannot change an outcome: what they raise is counted
+and logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from toolcrib.core.approval import ApprovalDecision, ApprovalRequest, Grant, RequestState
+from toolcrib.core.chain import Block
+from toolcrib.core.context import ToolContext
+from toolcrib.core.decision import Decision
+from toolcrib.core.events import Event
+from toolcrib.core.principal import Principal
+from toolcrib.core.profile import Profile
+from toolcrib.core.result import ToolResult
+from toolcrib.core.spec import ToolSpec
+
+if TYPE_CHECKING:
+    from toolcrib.core.ledger import LedgerCall, SessionRow
+
+JsonValue = Any
+
+
+class Gate(Protocol):
+    """Answers allow, ask, deny or abstain. Synchronous, pure and quick.
+
+    `check` runs for every call and for every `explain`. An exception, None, an awaitable or
+    anything but a `Decision` is `guard_failed`: the call is refused.
+    """
+
+    name: str
+
+    def visible(self, spec: ToolSpec, principal: Principal, profile: Profile | None) -> bool:
+        """Whether the tool is listed at all; what is not listed cannot be called."""
+        ...
+
+    def check(self, ctx: ToolContext) -> Decision: ...
+
+
+class Extension:
+    """Wraps executions. Override `before_execute` and `after_execute`, or `__call__`.
+
+    Raising before the tool ran refuses the call (`guard_failed`). Raising afterwards is logged
+    and never hides that the tool ran.
+    """
+
+    priority: int = 50
+    """Smaller runs further outside."""
+
+    async def before_execute(self, ctx: ToolContext) -> None:
+        """Before each attempt."""
+
+    async def after_execute(self, ctx: ToolContext, result: ToolResult) -> ToolResult:
+        """After each attempt; what it returns takes the result's place."""
+        return result
+
+
+CallNext = Callable[[ToolContext], Awaitable[ToolResult]]
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs calls of one kind.
+
+    Returns JSON values or a `ToolResult`. `Denial` and `ToolFailure` are the tool's own words;
+    any other exception is `unexpected_failure`, its text goes to the log only.
+    """
+
+    kind: str
+
+    async def execute(self, ctx: ToolContext) -> JsonValue | ToolResult: ...
+
+
+class Provider(Protocol):
+    """A live source of tools that also runs them. One that fails never delays the others."""
+
+    name: str
+    kind: str
+
+    async def __aenter__(self) -> Provider: ...
+    async def __aexit__(self, *exc: object) -> None: ...
+    async def list_tools(self) -> Sequence[ToolSpec]: ...
+    async def execute(self, ctx: ToolContext) -> JsonValue | ToolResult: ...
+
+
+class Loader(Protocol):
+    """Reads specs from somewhere once. Raises `ConfigError` with file and line."""
+
+    async def load(self) -> Sequence[ToolSpec]: ...
+
+
+class Approver(Protocol):
+    """Answers for a person. Raising, nonsense or silence is a no."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision: ...
+
+
+class Sandbox(Protocol):
+    """Where commands run. `isolates` says honestly what it keeps apart."""
+
+    name: str
+    isolates: frozenset[str]
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        limits: Mapping[str, Any],
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bytes | None = None,
+    ) -> Any: ...
+
+
+class Exporter(Protocol):
+    """Carries events elsewhere. `inline` ones are called at once, `queued` ones in batches;
+    a full queue drops the oldest and counts them."""
+
+    mode: Literal["inline", "queued"]
+
+    async def export(self, batch: Sequence[Event]) -> None: ...
+
+
+class Transport(Protocol):
+    """A door: decodes requests, hands them to the host, encodes results."""
+
+    name: str
+
+    async def serve(self, host: Any, *, ready: Callable[[], None]) -> None: ...
+
+
+class TrailSource(Protocol):
+    """Where a store gets the records that a transaction has to carry.
+
+    `take` gives the waiting records as one block, or None. Called from the store's own thread
+    with a transaction open; then exactly one of `done` and `failed` follows.
+    """
+
+    def take(self) -> Block | None: ...
+    def done(self, block: Block) -> None: ...
+    def failed(self, block: Block, error: BaseException) -> None: ...
+
+
+class Store(Protocol):
+    """Where things are kept. Every method may be awaited from any loop or thread.
+
+    Every transaction first carries the trail's waiting records, so a state change and the record
+    of it reach the disk together. Raises `StoreError`; a caller that needs the store then refuses.
+    """
+
+    name: str
+    durable: bool
+    """Whether what was committed survives the process."""
+
+    def attach(self, trail: TrailSource) -> None:
+        """Take records from `trail` with every transaction."""
+        ...
+
+    def poke(self, *, now: bool) -> None:
+        """Have a transaction carry the waiting records: at once, or within 50 ms. Never blocks."""
+        ...
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+
+    async def blocks(
+        self, *, after: int = 0, limit: int = 100, run: str | None = None
+    ) -> list[tuple[int, Block]]:
+        """Blocks in writing order with their positions, beginning behind position `after`."""
+        ...
+
+    async def runs(self) -> list[str]:
+        """The writers' runs, oldest first."""
+        ...
+
+    async def put_request(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Keep a new request; when an unanswered or unused one has the same key, give that one."""
+        ...
+
+    async def get_request(self, id: str) -> ApprovalRequest | None: ...
+
+    async def requests(
+        self, *, state: RequestState | None = None, limit: int = 1000
+    ) -> list[ApprovalRequest]:
+        """Requests, those that expire first in front."""
+        ...
+
+    async def answer_request(self, request: ApprovalRequest, *, grant: Grant | None = None) -> bool:
+        """Replace a pending, unexpired request by its answered form, and keep the grant with it.
+        False when it was answered or has expired already."""
+        ...
+
+    async def redeem_request(self, id: str, *, key: str, call_id: str, now: float) -> bool:
+        """Use an allowed request for one call: true for exactly one caller, ever."""
+        ...
+
+    async def expire_request(self, id: str, now: float) -> bool:
+        """Mark a pending request as expired."""
+        ...
+
+    async def put_grant(self, grant: Grant) -> None: ...
+    async def grants(self, *, live: bool = True) -> list[Grant]: ...
+    async def revoke_grant(self, id: str, now: float) -> bool: ...
+
+    async def put_session(self, session: SessionRow) -> None: ...
+    async def end_session(self, id: str, now: float) -> bool: ...
+    async def sessions(self, *, open_only: bool = True) -> list[SessionRow]: ...
+
+    async def put_call(self, call: LedgerCall) -> bool:
+        """Enter a durable call; False when the idempotency key or id is known already."""
+        ...
+
+    async def get_call(self, id: str) -> LedgerCall | None: ...
+    async def calls(self, *, state: str | None = None, limit: int = 100) -> list[LedgerCall]: ...
+
+    async def claim_call(self, id: str, *, lease_until: float, now: float) -> int | None:
+        """Take a ready call to run it; the fence to finish it with, or None when it is taken."""
+        ...
+
+    async def renew_call(self, id: str, *, fence: int, lease_until: float) -> bool: ...
+
+    async def finish_call(
+        self, id: str, *, fence: int, state: str, result: bytes | None, now: float
+    ) -> bool:
+        """End a call; False when the fence is not the newest."""
+        ...
+
+    async def move_call(self, id: str, *, old: str, new: str, now: float) -> bool:
+        """Change the state of a call that is in `old`."""
+        ...
+
+    async def sweep_calls(self, now: float) -> list[LedgerCall]:
+        """Put calls whose lease ran out where their delivery says: ready or outcome_unknown."""
+        ...
+
+    async def wait(self, *, timeout: float) -> bool:
+        """Sleep until another writer may have changed something; True when something did."""
+        ...

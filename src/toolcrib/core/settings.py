@@ -1,0 +1,68 @@
+"""The host's own settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from toolcrib.core.principal import Principal
+from toolcrib.core.profile import Profile
+
+AuditSync = Literal["always", "effects", "never"]
+"""When a call waits until its record is on disk: always, when its effects go beyond reading (or
+are unknown), or never."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostSettings:
+    """What the `host:` part of a configuration says."""
+
+    store: str | None = None
+    """`memory` or `sqlite:PATH`."""
+    profile: str | None = None
+    """The profile of calls that name none."""
+    audit_sync: AuditSync = "effects"
+    audit_key: str | None = None
+    """The file that holds the trail's key; beside the store unless said otherwise."""
+    audit_anchor: str | None = None
+    """A file in another place to which the chain's head is written."""
+    audit_capture: int = 4096
+    """Bytes of arguments and output kept in the trail; longer ones are cut, with size and hash."""
+    timeout: float | None = 60.0
+    """Seconds one attempt may take where the tool says nothing."""
+    deadline: float | None = None
+    """Seconds a call may take in all, people's time not counted."""
+    max_output: int = 1_000_000
+    """Characters of output; longer output is cut, visibly."""
+    max_arguments: int = 1_048_576
+    """Bytes of arguments."""
+    threads: int = 32
+    """Threads for synchronous functions."""
+    drain: float = 10.0
+    """Seconds that running calls get when the host stops."""
+    redact: tuple[str, ...] = ()
+    """More key patterns whose values are hidden."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostConfig:
+    """A configuration, read and checked: data only, nothing is built yet."""
+
+    settings: HostSettings = HostSettings()
+    profiles: dict[str, Profile] = field(default_factory=dict[str, Profile])
+    principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
+    principal_profiles: dict[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    """The profiles a principal may choose from; a principal not listed may choose any."""
+    tools: tuple[dict[str, Any], ...] = ()
+    """Tool entries in one normal form, each with its `source` (`file:line`) and `base` folder."""
+    providers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    extensions: tuple[dict[str, Any], ...] = ()
+    exporters: tuple[dict[str, Any], ...] = ()
+    serve: dict[str, Any] = field(default_factory=dict[str, Any])
+    secrets: frozenset[str] = frozenset()
+    """Values that came from `${…}`: hidden wherever they appear."""
+    sources: tuple[str, ...] = ()
+    """The files that were read, the main one first."""

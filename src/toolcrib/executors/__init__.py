@@ -1,0 +1,1 @@
+"""Running calls, by kind."""

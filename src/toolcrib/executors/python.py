@@ -1,0 +1,137 @@
+"""Running Python functions: asynchronous ones in the caller's loop, others in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.entry import Execute
+
+
+class Callee(Protocol):
+    """What has to be known about a function to call it."""
+
+    @property
+    def context_parameter(self) -> str | None: ...
+    @property
+    def is_async(self) -> bool: ...
+    @property
+    def positional(self) -> tuple[str, ...]: ...
+
+
+class PythonExecutor:
+    """Binds functions to calls. Its threads start with the first synchronous call."""
+
+    kind = "python"
+
+    def __init__(self, threads: int = 32) -> None:
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self.abandoned = 0
+        """Threads that were still at work when their call had to end, and are now."""
+
+    def bind(self, function: Callable[..., Any], callee: Callee, *, inline: bool) -> Execute:
+        """How to run `function` for a context. Chosen once, so that a call does not choose."""
+        wants, positional = callee.context_parameter, callee.positional
+        if callee.is_async and not wants and not positional:
+            return lambda ctx: function(**ctx.typed)
+
+        def call(ctx: ToolContext) -> Any:
+            kwargs = ctx.typed
+            if wants:
+                kwargs = {**kwargs, wants: ctx}
+            if positional:
+                first = [kwargs[name] for name in positional if name in kwargs]
+                rest = {k: v for k, v in kwargs.items() if k not in positional}
+                return function(*first, **rest)
+            return function(**kwargs)
+
+        if callee.is_async:
+            return call
+        return _inline(call) if inline else self._threaded(call)
+
+    def _threaded(self, call: Callable[[ToolContext], Any]) -> Execute:
+        async def execute(ctx: ToolContext) -> Any:
+            pool = self._pool or self._start()
+            copied = contextvars.copy_context()
+            work = pool.submit(copied.run, call, ctx)
+            try:
+                value = await asyncio.wrap_future(work)
+            except asyncio.CancelledError:
+                self._leave(ctx, work)
+                raise
+            return await arrived(value)
+
+        return execute
+
+    def _leave(self, ctx: ToolContext, work: Future[Any]) -> None:
+        """A thread cannot be stopped: say so, and count it until it is done."""
+        if work.cancel() or work.done():
+            return
+        ctx.cancelled = True
+        ctx.still_running = True
+        with self._lock:
+            self.abandoned += 1
+        work.add_done_callback(self._returned)
+
+    def _returned(self, work: Future[Any]) -> None:
+        with self._lock:
+            self.abandoned -= 1
+
+    def _start(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="toolcrib")
+            return self._pool
+
+    def close(self) -> None:
+        """Let the threads go; those that never return are left behind."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _inline(call: Callable[[ToolContext], Any]) -> Execute:
+    async def execute(ctx: ToolContext) -> Any:
+        value = call(ctx)
+        return await arrived(value)
+
+    return execute
+
+
+async def arrived(value: Any) -> Any:
+    """`value` itself, or what awaiting it gives."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def from_object(tool: Any) -> Execute:
+    """How to run an object with `execute(input)`, as agent frameworks write tools."""
+
+    async def execute(ctx: ToolContext) -> Any:
+        value = tool.execute(dict(ctx.arguments))
+        return unfold(ctx, await arrived(value))
+
+    return execute
+
+
+def unfold(ctx: ToolContext, value: Any) -> Any:
+    """Another framework's result object (`success`, `output`, `error`) as ours."""
+    from toolcrib.core.result import ToolResult
+
+    if isinstance(value, ToolResult) or not hasattr(value, "success"):
+        return value
+    metadata: Mapping[str, Any] = getattr(value, "metadata", None) or {}
+    if value.success:
+        return ToolResult(call_id=ctx.call_id, output=value.output, metadata=dict(metadata))
+    error: Any = value.error
+    if isinstance(error, Mapping):
+        return ctx.error(str(error.get("message", error)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return ctx.error(str(error or "the tool reported a failure without words"))

@@ -1,0 +1,1 @@
+"""The running whole: puts the parts together and answers calls."""

@@ -1,0 +1,226 @@
+"""Turning what users register (functions, specs, objects, classes) into catalog entries."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from toolcrib.catalog.decorator import Definition, define
+from toolcrib.catalog.signature import describe
+from toolcrib.core.context import ToolContext
+from toolcrib.core.entry import Entry, Execute
+from toolcrib.core.policy import ToolPolicy
+from toolcrib.core.protocols import Executor
+from toolcrib.core.schema import admit, fill_defaults
+from toolcrib.core.spec import NO_ARGUMENTS, ToolScope, ToolSpec
+from toolcrib.core.units import did_you_mean
+from toolcrib.errors import SpecError
+from toolcrib.executors.python import PythonExecutor, arrived, from_object, unfold
+from toolcrib.host.tool import Tool
+
+
+class Entries:
+    """Makes entries; knows the executors by kind."""
+
+    def __init__(self, python: PythonExecutor) -> None:
+        self.python = python
+        self.executors: dict[str, Executor] = {}
+
+    def make(self, thing: Any, *, owner: str | None = None) -> Entry:
+        """The entry for a function, spec, definition, tool object or class."""
+        if isinstance(thing, Entry):
+            return thing
+        if isinstance(thing, ToolSpec):
+            return self.from_spec(thing, owner=owner)
+        if isinstance(thing, Definition):
+            return self.from_definition(thing, owner=owner)
+        if isinstance(thing, Tool):
+            return self._from_bound(thing, owner)
+        if not isinstance(thing, type) and _is_tool_object(thing):
+            return self._from_object(thing, owner)
+        if callable(thing):
+            return self.from_definition(define(thing), owner=owner)
+        raise SpecError(
+            f"{type(thing).__name__} cannot be a tool",
+            cure="Register a function, a ToolSpec, or an object with name, description and execute",
+        )
+
+    def from_definition(
+        self,
+        definition: Definition,
+        *,
+        owner: str | None = None,
+        policy: ToolPolicy | None = None,
+    ) -> Entry:
+        """The entry of a Python function or class."""
+        spec, signature = definition.spec, definition.signature
+        if signature.is_generator:
+            raise SpecError(
+                f"{spec.name} is a generator",
+                file=definition.owner,
+                cure="Return the result, and use ctx.progress(…) on the way",
+            )
+        if spec.input_schema is not signature.input_schema:
+            admit(spec.input_schema)
+        if isinstance(definition.function, type) or spec.scope is ToolScope.SESSION:
+            execute = self._per_session(definition)
+        else:
+            execute = self.python.bind(definition.function, signature, inline=definition.inline)
+        return Entry(
+            spec,
+            execute,
+            owner=owner or definition.owner,
+            policy=policy or definition.policy,
+            defaults=signature.defaults,
+            convert=signature.convert,
+        )
+
+    def _per_session(self, definition: Definition) -> Execute:
+        """Run on the session's own instance; a call without a session gets one for itself."""
+        signature, inline, bind = definition.signature, definition.inline, self.python.bind
+
+        async def execute(ctx: ToolContext) -> Any:
+            session = cast("Any", ctx.session)
+            if session is not None:
+                instance = await session.instance(execute, definition.function, ctx)
+                return await bind(instance, signature, inline=inline)(ctx)
+            built = definition.function(ctx)
+            instance = await arrived(built)
+            try:
+                return await bind(instance, signature, inline=inline)(ctx)
+            finally:
+                await close_instance(instance)
+
+        return execute
+
+    def from_spec(
+        self, spec: ToolSpec, *, owner: str | None = None, policy: ToolPolicy | None = None
+    ) -> Entry:
+        """The entry of a spec that came as data; its kind finds the executor."""
+        admit(spec.input_schema)
+        if spec.output_schema is not None:
+            admit(spec.output_schema, where="output_schema")
+        owner = owner or spec.source or f"spec {spec.name}"
+        defaults = fill_defaults(spec.input_schema)
+        executor = self.executors.get(spec.kind)
+        if executor is not None:
+            return Entry(spec, executor.execute, owner=owner, policy=policy, defaults=defaults)
+        if spec.kind == "python":
+            return self._from_module(spec, owner, policy, defaults)
+        known = sorted({"python", *self.executors})
+        close = did_you_mean(spec.kind, known)
+        raise SpecError(
+            f"tool {spec.name}: nothing runs the kind {spec.kind!r}",
+            cure=f"Did you mean {close}?" if close else f"Known kinds: {', '.join(known)}",
+        )
+
+    def _from_module(
+        self,
+        spec: ToolSpec,
+        owner: str,
+        policy: ToolPolicy | None,
+        defaults: Mapping[str, Any] | None,
+    ) -> Entry:
+        function = spec.config.get("function")
+        if not callable(function):
+            function = import_function(spec)
+        if _is_handler(function, spec.input_schema):
+            return Entry(spec, _handler(function), owner=owner, policy=policy, defaults=defaults)
+        signature = describe(function, name=spec.name)
+        execute = self.python.bind(
+            function, signature, inline=bool(spec.config.get("inline", False))
+        )
+        merged = {**(signature.defaults or {}), **(defaults or {})}
+        return Entry(
+            spec,
+            execute,
+            owner=owner,
+            policy=policy,
+            defaults=merged or None,
+            convert=signature.convert,
+        )
+
+    def _from_object(self, thing: Any, owner: str | None) -> Entry:
+        found: Any = getattr(thing, "input_schema", None)
+        if not found and callable(getattr(thing, "get_schema", None)):
+            found = thing.get_schema()
+        found = found or getattr(thing, "parameters", None) or NO_ARGUMENTS
+        schema: dict[str, Any] = dict(found)
+        admit(schema)
+        spec = ToolSpec(
+            name=thing.name,
+            description=str(getattr(thing, "description", "") or ""),
+            input_schema=schema,
+            source=owner,
+        )
+        return Entry(
+            spec,
+            from_object(thing),
+            owner=owner or f"{type(thing).__module__}.{type(thing).__qualname__}",
+            defaults=fill_defaults(schema),
+        )
+
+    def _from_bound(self, tool: Tool, owner: str | None) -> Entry:
+        """A tool of another host: that host's rules apply too."""
+
+        async def execute(ctx: ToolContext) -> Any:
+            return await tool.call(ctx.arguments)
+
+        return Entry(tool.spec, execute, owner=owner or "another host")
+
+
+def import_function(spec: ToolSpec) -> Callable[..., Any]:
+    """The function that a spec's config names by module and function."""
+    import importlib
+
+    module = spec.config.get("module")
+    name = spec.config.get("function") or spec.config.get("function_name")
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise SpecError(
+            f"tool {spec.name}: a python tool needs module and function",
+            cure="Write config: {module: package.module, function: name}",
+        )
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise SpecError(f"tool {spec.name}: {module}:{name} cannot be imported: {error}") from None
+    if not callable(found):
+        raise SpecError(f"tool {spec.name}: {module}:{name} is not a function")
+    return cast("Callable[..., Any]", found)
+
+
+def _is_tool_object(thing: object) -> bool:
+    return isinstance(getattr(thing, "name", None), str) and callable(
+        getattr(thing, "execute", None)
+    )
+
+
+def _is_handler(function: Callable[..., Any], schema: Mapping[str, Any]) -> bool:
+    """Whether a function is written `handler(input, context)`: all arguments in one mapping."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    properties = schema.get("properties", {})
+    if len(parameters) != 2 or parameters[0].name in properties:
+        return False
+    second = parameters[1]
+    return second.name in ("context", "ctx") or "ToolContext" in str(second.annotation)
+
+
+def _handler(function: Callable[..., Any]) -> Execute:
+    async def execute(ctx: ToolContext) -> Any:
+        value = function(dict(ctx.arguments), ctx)
+        return unfold(ctx, await arrived(value))
+
+    return execute
+
+
+async def close_instance(instance: Any) -> None:
+    """Close what a session-scoped tool was built as, if it can be closed."""
+    close = getattr(instance, "aclose", None) or getattr(instance, "close", None)
+    if callable(close):
+        await arrived(close())

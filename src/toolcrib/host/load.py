@@ -1,0 +1,328 @@
+"""From a configuration to a host's tools and rules: all is built first, then swapped in at once."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from toolcrib.catalog.decorator import define, is_marked
+from toolcrib.core.entry import Entry
+from toolcrib.core.policy import NoPolicy, ToolPolicy
+from toolcrib.core.profile import Profile
+from toolcrib.core.settings import HostConfig
+from toolcrib.core.spec import RetryPolicy, ToolSpec
+from toolcrib.core.units import did_you_mean
+from toolcrib.errors import ConfigError, SpecError
+from toolcrib.pipeline.patterns import is_glob
+
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
+
+OWNED = "configuration"
+
+
+def read_config(source: Any) -> HostConfig:
+    """The configuration that a host was given, read and checked."""
+    if source is None:
+        return HostConfig()
+    if isinstance(source, HostConfig):
+        return source
+    from toolcrib.host.config import config_from_mapping, load_config
+
+    if isinstance(source, Mapping):
+        return config_from_mapping(cast("Mapping[str, Any]", source))
+    return load_config(source)
+
+
+def load_into(host: ToolHost, config: HostConfig) -> None:
+    """Build all tools of `config`, check its rules against them, then put both in force.
+
+    Nothing changes unless everything is right: mistakes are raised together, before the swap.
+    """
+    mistakes: list[ConfigError] = []
+    built: dict[str, Entry] = {}
+    for item in config.tools:
+        try:
+            for entry in _entries(host, item):
+                if entry.name in built:
+                    raise ConfigError(
+                        f"two tools are called {entry.name!r}: {built[entry.name].owner} "
+                        f"and {entry.owner}",
+                        cure="Give one of them another name",
+                    )
+                built[entry.name] = entry
+        except ConfigError as error:
+            mistakes.append(_placed(error, item))
+    for name, provider in config.providers.items():
+        kind = provider.get("type")
+        if kind not in host.registrar.providers:
+            mistakes.append(_unknown("provider type", str(kind), host.registrar.providers, name))
+    owned = set(host.configured)
+    names = {n for n in host.catalog.snapshot() if n not in owned} | set(built)
+    for profile in config.profiles.values():
+        mistakes += _check_profile(profile, names, host, built, bool(config.providers))
+    if mistakes:
+        first = mistakes[0]
+        first.others = tuple(mistakes[1:])
+        raise first
+    _swap(host, config, built)
+
+
+def _swap(host: ToolHost, config: HostConfig, built: dict[str, Entry]) -> None:
+    kept = host.catalog.snapshot()
+    for name in host.configured:
+        if name not in built:
+            host.catalog.unregister(name)
+    for name, entry in built.items():
+        if name in kept and name not in host.configured:
+            raise ConfigError(
+                f"the tool {name!r} is registered by {kept[name].owner} and by {entry.owner}",
+                cure="Give one of them another name",
+            )
+        host.catalog.register(entry, replace=name in host.configured)
+    host.configured = frozenset(built)
+    host.apply(config)
+
+
+def _entries(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
+    """The entries of one item of `tools:`."""
+    if item.get("enabled") is False:
+        return []
+    owner = str(item.get("source") or OWNED)
+    if "python" in item:
+        return _from_python(host, item, owner)
+    if "template" in item:
+        return [_from_template(host, item, owner)]
+    fields = _fields(item, owner)
+    policy = _policy(host, item, None)
+    if policy is not None:
+        fields["policy"] = type(policy)
+    config = dict(item.get("config") or {})
+    if item.get("module") is not None:
+        config.setdefault("module", item["module"])
+    if item.get("function") is not None:
+        config.setdefault("function", item["function"])
+    fields["config"] = config
+    base = item.get("base")
+    with _Importable(base):
+        return [host.entries.from_spec(ToolSpec(**fields), owner=owner, policy=policy)]
+
+
+def _from_python(host: ToolHost, item: Mapping[str, Any], owner: str) -> list[Entry]:
+    module = load_module(str(item["python"]), item.get("base"))
+    wanted = item.get("function") or item.get("name")
+    found: dict[str, Callable[..., Any]] = {
+        name: thing
+        for name, thing in vars(module).items()
+        if is_marked(thing) and getattr(thing, "__module__", None) == module.__name__
+    }
+    if wanted is not None:
+        chosen = found.get(str(wanted)) or getattr(module, str(wanted), None)
+        if not callable(chosen):
+            close = did_you_mean(str(wanted), vars(module))
+            raise SpecError(
+                f"{item['python']} has no function {wanted!r}",
+                cure=f"Did you mean {close}?" if close else None,
+            )
+        found = {str(wanted): cast("Callable[..., Any]", chosen)}
+    if not found:
+        raise SpecError(f"{item['python']} has no @tool", cure="Mark a function with @tool")
+    entries: list[Entry] = []
+    for thing in found.values():
+        overrides = _fields(item, None) if wanted is not None else {}
+        definition = define(thing, **overrides)
+        policy = _policy(host, item, definition.spec.policy) or definition.policy
+        if policy is not None and type(policy) is not definition.spec.policy:
+            definition = define(thing, **overrides, policy=type(policy))
+        entries.append(host.entries.from_definition(definition, policy=policy))
+    return entries
+
+
+def _from_template(host: ToolHost, item: Mapping[str, Any], owner: str) -> Entry:
+    name = str(item["template"])
+    template = host.registrar.templates.get(name)
+    if template is None:
+        raise _unknown("template", name, host.registrar.templates)
+    knobs: Any = item.get("policy") or {}
+    policy = template.policy(**{k: v for k, v in dict(knobs).items() if k != "use"})
+    thing = template.build(policy)
+    if callable(thing) and not isinstance(thing, ToolSpec):
+        overrides = {"name": item.get("name") or name, "source": owner, "policy": type(policy)}
+        return host.entries.from_definition(define(thing, **overrides), policy=policy)
+    entry = host.entries.make(thing, owner=owner)
+    entry.policy = policy
+    return entry
+
+
+_SPEC_FIELDS = (
+    "name", "description", "title", "kind", "input_schema", "output_schema", "effects",
+    "idempotent", "scope", "timeout", "version", "category", "tags", "permissions",
+    "requires_approval", "requires_secrets", "requires_tools", "conflicts_with", "annotations",
+)  # fmt: skip
+
+
+def _fields(item: Mapping[str, Any], owner: str | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        name: item[name] for name in _SPEC_FIELDS if item.get(name) is not None
+    }
+    retry = item.get("retry")
+    if retry is not None:
+        fields["retry"] = retry if isinstance(retry, RetryPolicy) else RetryPolicy(**retry)
+    if owner is not None:
+        fields["source"] = owner
+    return fields
+
+
+def _policy(
+    host: ToolHost, item: Mapping[str, Any], declared: type[ToolPolicy] | None
+) -> ToolPolicy | None:
+    """The policy an item configures: one of its own class, or a named one with `use`."""
+    knobs = item.get("policy")
+    if knobs is None:
+        return None
+    knobs = dict(knobs)
+    name = knobs.pop("use", None)
+    if name is not None:
+        kind = host.registrar.policies.get(str(name))
+        if kind is None:
+            raise _unknown("policy", str(name), host.registrar.policies)
+        return kind(**knobs)
+    if declared is None or declared is NoPolicy:
+        raise ConfigError(
+            "the tool has no policy to set", cure="Name one with policy: {use: NAME, …}"
+        )
+    return declared(**knobs)
+
+
+def _check_profile(
+    profile: Profile,
+    names: set[str],
+    host: ToolHost,
+    built: Mapping[str, Entry],
+    open_ended: bool,
+) -> list[ConfigError]:
+    """Rules, policies, pins and versions that name tools which do not exist."""
+    wrong: list[ConfigError] = []
+
+    def check(name: str, where: str, source: str | None) -> bool:
+        plain = name.partition("@")[0]
+        if is_glob(name) or plain in names or open_ended:
+            return True
+        close = did_you_mean(plain, names)
+        file, _, line = (source or profile.source or "").rpartition(":")
+        wrong.append(
+            ConfigError(
+                f"profile {profile.name}: {where} names the tool {name!r}, which does not exist",
+                file=file or None,
+                line=int(line) if line.isdigit() else None,
+                key=f"profiles.{profile.name}",
+                cure=f"Did you mean {close}?" if close else "Add the tool, or remove the name",
+            )
+        )
+        return False
+
+    for rule in profile.rules:
+        for name in rule.match.names:
+            check(name, f"the rule '{rule.text or rule.verdict}'", rule.source)
+    for limit in profile.limits:
+        for name in limit.tools:
+            check(name, "a limit", limit.source)
+    for where, table in (("pins", profile.pins), ("versions", profile.versions)):
+        for name in table:
+            check(name, where, profile.source)
+    for name, knobs in profile.policies.items():
+        if check(name, "policies", profile.source):
+            entry = built.get(name) or host.catalog.get(name)
+            try:
+                _try_policy(entry, knobs)
+            except ConfigError as error:
+                file, _, line = (profile.source or "").rpartition(":")
+                wrong.append(
+                    ConfigError(
+                        f"profile {profile.name}: policies.{name}: {error.message}",
+                        file=file or None,
+                        line=int(line) if line.isdigit() else None,
+                        key=f"profiles.{profile.name}.policies.{name}.{error.key or ''}",
+                        cure=error.cure,
+                    )
+                )
+    return wrong
+
+
+def _try_policy(entry: Entry | None, knobs: Mapping[str, Any]) -> None:
+    if entry is None:
+        return
+    if entry.policy is not None:
+        entry.policy.with_knobs(knobs)
+    elif entry.spec.policy is not NoPolicy:
+        entry.spec.policy(**knobs)
+    else:
+        raise ConfigError("the tool has no policy to set")
+
+
+def _placed(error: ConfigError, item: Mapping[str, Any]) -> ConfigError:
+    """The error with the place of the item it came from, where it has none of its own."""
+    if error.file is None and item.get("source"):
+        file, _, line = str(item["source"]).rpartition(":")
+        lines: Mapping[str, int] = item.get("lines") or {}
+        error.file = file
+        error.line = lines.get(error.key or "", int(line) if line.isdigit() else None)
+    return error
+
+
+def _unknown(
+    what: str, name: str, known: Mapping[str, Any], owner: str | None = None
+) -> ConfigError:
+    close = did_you_mean(name, known)
+    place = f" (of {owner})" if owner else ""
+    cure = f"Did you mean {close}?" if close else f"Known: {', '.join(sorted(known)) or 'none'}"
+    return ConfigError(f"there is no {what} {name!r}{place}", cure=cure)
+
+
+def load_module(name: str, base: str | None) -> ModuleType:
+    """A module by its dotted name, or a file by its path relative to `base`."""
+    if not name.endswith(".py"):
+        with _Importable(base):
+            try:
+                return importlib.import_module(name)
+            except ImportError as error:
+                raise SpecError(f"the module {name} cannot be imported: {error}") from None
+    path = Path(base or ".", name).resolve()
+    if not path.is_file():
+        raise SpecError(f"there is no file {name}", cure=f"It was looked for in {path.parent}")
+    title = f"_toolcrib_{path.stem}_{abs(hash(str(path))):x}"
+    spec = importlib.util.spec_from_file_location(title, path)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"{name} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[title] = module
+    try:
+        with _Importable(str(path.parent)):
+            spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[title]
+        line = getattr(error, "lineno", None)
+        where = f"{name}:{line}" if line else name
+        text = f"{where} cannot be imported: {type(error).__name__}: {error}"
+        raise SpecError(text) from error
+    return module
+
+
+class _Importable:
+    """Modules beside the configuration can be imported while it is loaded."""
+
+    def __init__(self, base: Any) -> None:
+        self._base = str(base) if base else None
+
+    def __enter__(self) -> None:
+        if self._base is not None:
+            sys.path.insert(0, self._base)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._base is not None and self._base in sys.path:
+            sys.path.remove(self._base)

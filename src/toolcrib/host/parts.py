@@ -1,0 +1,188 @@
+"""What a started host consists of, joined together."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolcrib.approvals.inbox import Inbox
+from toolcrib.core.events import Event, decode_record, events_of
+from toolcrib.core.protocols import Approver, Exporter, Store
+from toolcrib.core.settings import HostSettings
+from toolcrib.errors import ConfigError
+from toolcrib.observe.redact import Redactor
+from toolcrib.observe.trail import Trail
+from toolcrib.pipeline.asking import Asking
+from toolcrib.pipeline.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
+
+
+class Parts:
+    """Store, trail, inbox and pipeline of one host."""
+
+    def __init__(
+        self,
+        host: ToolHost,
+        store: Store,
+        trail: Trail,
+        inbox: Inbox,
+        pipeline: Pipeline,
+        exporters: Sequence[Exporter],
+    ) -> None:
+        self.host = host
+        self.store = store
+        self.trail = trail
+        self.inbox = inbox
+        self.pipeline = pipeline
+        self._exporters = exporters
+        self._opened = False
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Open the store and start the exporters, once."""
+        if self._opened:
+            return
+        await self.store.open()
+        if self._opened:
+            return
+        self._opened = True
+        for exporter in self._exporters:
+            self.host.bus.add_exporter(exporter)
+        await self.host.bus.start()
+        self.trail.fact("host.started", None, {"tools": len(self.host.catalog)})
+
+    def renew(self, settings: HostSettings, redactor: Redactor) -> None:
+        """Take over changed settings."""
+        self.pipeline.settings = settings
+        self.pipeline.hider = redactor
+        self.pipeline.asking = Asking(self.inbox, redactor)
+
+    def new_call_id(self) -> str:
+        """A call id that no other call has."""
+        return self.pipeline.new_id()
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for running calls; those that take too long are cancelled."""
+        await self._quiet(seconds)
+        for wheel in list(self.pipeline.wheels.values()):
+            for call_id in list(wheel.running):
+                wheel.cancel(call_id, "host_stopping")
+        await self._quiet(1.0)
+
+    async def _quiet(self, seconds: float) -> None:
+        # Calls may run in several loops, so there is no one event to wait for.
+        for _ in range(int(seconds / 0.01)):
+            if not self.pipeline.in_flight:
+                return
+            await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        """Write what is left and close."""
+        await self.inbox.close()
+        self.trail.fact("host.stopped", None, {})
+        await self.host.bus.stop(5.0)
+        await self.store.close()
+        self.trail.finish()
+
+    async def replay(self, after: str) -> AsyncIterator[Event]:
+        """The stored events behind an event id, in writing order."""
+        self.store.poke(now=True)
+        position, found = 0, after == ""
+        while True:
+            blocks = await self.store.blocks(after=position, limit=50)
+            if not blocks:
+                return
+            position = blocks[-1][0]
+            for _, block in blocks:
+                for index, line in enumerate(block.lines.split(b"\n")):
+                    for event in events_of(decode_record(line), block.run, block.first + index):
+                        if found:
+                            yield event
+                        elif event.id == after:
+                            found = True
+
+    def not_after(self, event_id: str, last: str) -> bool:
+        """Whether an event of this run is not behind `last`."""
+        run, seq, index = event_id.rsplit(".", 2)
+        other, last_seq, last_index = last.rsplit(".", 2)
+        return run == other and (int(seq), int(index)) <= (int(last_seq), int(last_index))
+
+    async def read_trail(self, *, call_id: str | None, limit: int) -> list[Event]:
+        """The newest events, oldest first."""
+        found: list[Event] = []
+        async for event in self.replay(""):
+            if call_id is None or event.call_id == call_id:
+                found.append(event)
+                if len(found) > 2 * limit:
+                    del found[:-limit]
+        return found[-limit:]
+
+
+def start_parts(
+    host: ToolHost,
+    *,
+    store: str | Store,
+    settings: HostSettings,
+    approver: Approver | None,
+    exporters: Sequence[Exporter],
+) -> Parts:
+    """Build the parts; nothing is opened yet."""
+    kept = open_store(store, settings)
+    trail = Trail(
+        kept,
+        _key(kept, settings),
+        run=f"{int(time.time()):x}{secrets.token_hex(3)}",
+        anchor=settings.audit_anchor,
+        bus=host.bus,
+    )
+
+    def announce(type: str, call_id: str | None, data: dict[str, object]) -> None:
+        trail.fact(type, call_id, host.redactor.value(data))
+
+    inbox = Inbox(
+        kept, approver=approver, announce=announce, new_id=lambda: f"g{secrets.token_hex(6)}"
+    )
+    pipeline = Pipeline(
+        settings=settings,
+        trail=trail,
+        hider=host.redactor,
+        asker=inbox,
+        replan=host.replan,
+        runtime=host,
+    )
+    return Parts(host, kept, trail, inbox, pipeline, exporters)
+
+
+def open_store(store: str | Store, settings: HostSettings) -> Store:
+    """The store that is named, or given."""
+    if not isinstance(store, str):
+        return store
+    name = settings.store if store == "memory" and settings.store is not None else store
+    kind, _, path = name.partition(":")
+    if name == "memory":
+        from toolcrib.stores.memory import MemoryStore
+
+        return MemoryStore()
+    if kind == "sqlite" and path:
+        from toolcrib.stores.sqlite import SqliteStore
+
+        return SqliteStore(path)
+    raise ConfigError(f"{name!r} is not a store", cure="Use memory or sqlite:PATH")
+
+
+def _key(store: Store, settings: HostSettings) -> bytes:
+    """The key that signs the trail; one that is not kept signs only for this process."""
+    path = settings.audit_key
+    if path is None:
+        if not store.durable:
+            return secrets.token_bytes(32)
+        path = f"{store.name.partition(':')[2]}.key"
+    from toolcrib.stores.keys import load_key
+
+    return load_key(Path(path))

@@ -1,0 +1,149 @@
+"""A principal's stay at the host."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.core.entry import Entry
+from toolcrib.core.ledger import SessionRow
+from toolcrib.core.principal import Principal
+from toolcrib.core.result import ToolResult
+from toolcrib.errors import NameTaken, NotFound
+from toolcrib.executors.python import arrived
+from toolcrib.host.entries import close_instance
+
+if TYPE_CHECKING:
+    from toolcrib.core.context import ToolContext
+    from toolcrib.host.host import ToolHost
+    from toolcrib.host.tool import Tool
+
+_log = logging.getLogger("toolcrib")
+
+
+class Session:
+    """Who is there, under which profile, with which tools of its own.
+
+    Its id names it and authorises nothing. Instances of session-scoped tools live here and are
+    closed with it.
+    """
+
+    def __init__(
+        self,
+        host: ToolHost,
+        *,
+        principal: Principal,
+        profile: str | None,
+        cwd: str,
+        environment: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        door: str = "python",
+        ephemeral: bool = False,
+    ) -> None:
+        self.id = f"s{secrets.token_hex(8)}"
+        self.principal = principal
+        self.profile = profile
+        self.cwd = cwd
+        self.environment: Mapping[str, str] = MappingProxyType(dict(environment or {}))
+        self.metadata: Mapping[str, Any] = MappingProxyType(dict(metadata or {}))
+        self.door = door
+        self.ephemeral = ephemeral
+        """Made for one call only; nothing is remembered for it."""
+        self.created = time.time()
+        self.closed = False
+        self.entries: dict[str, Entry] = {}
+        """Tools that only this session has."""
+        self._host = host
+        self._instances: dict[object, Any] = {}
+        self._building = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} of {self.principal.name}>"
+
+    async def __aenter__(self) -> Session:
+        await self._host.open_session(self)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Call a tool as this session's principal, under its profile."""
+        return await self._host.call(
+            name, arguments, session=self, timeout=timeout, call_id=call_id
+        )
+
+    def register(self, thing: Any, *, replace: bool = False) -> None:
+        """Add a tool that only this session sees."""
+        entry = self._host.entry_for(thing, owner=f"session {self.id}")
+        known = self._host.get(entry.name)
+        if not replace and (entry.name in self.entries or known is not None):
+            owner = self.entries[entry.name].owner if entry.name in self.entries else "the host"
+            raise NameTaken(
+                f"the name {entry.name!r} is taken by {owner}", cure="Choose another name"
+            )
+        self.entries[entry.name] = entry
+        self._host.session_changed(self)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool of this session."""
+        gone = self.entries.pop(name, None)
+        self._host.session_changed(self)
+        return gone is not None
+
+    def tools(self, *, format: str | None = None) -> list[Any]:
+        """The tools this session may call, its own among them."""
+        return self._host.tools(session=self, format=format)
+
+    def tool(self, name: str) -> Tool:
+        """One of its tools, bound."""
+        for tool in self.tools():
+            if tool.name == name:
+                return tool
+        raise NotFound(f"session {self.id} has no tool {name!r}")
+
+    async def instance(
+        self, key: object, factory: Callable[[ToolContext], Any], ctx: ToolContext
+    ) -> Any:
+        """The session's own instance of a session-scoped tool, built at first use."""
+        async with self._building:
+            if key not in self._instances:
+                self._instances[key] = await arrived(factory(ctx))
+            return self._instances[key]
+
+    async def close(self) -> None:
+        """End the session and close what it holds. Calling it again does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        while self._instances:
+            _, held = self._instances.popitem()
+            try:
+                await close_instance(held)
+            except Exception:
+                _log.exception("closing a %s of session %s failed", type(held).__name__, self.id)
+        self.entries.clear()
+        await self._host.close_session(self)
+
+    def row(self) -> SessionRow:
+        """The session as the store keeps it."""
+        return SessionRow(
+            id=self.id,
+            principal=self.principal.name,
+            profile=self.profile,
+            cwd=self.cwd,
+            metadata=dict(self.metadata),
+            created=self.created,
+        )

@@ -1,0 +1,282 @@
+"""The same host without asyncio: a loop in a thread of its own does the work.
+
+Works in scripts, threads and notebooks, also where a loop is running already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from toolcrib.core.approval import ApprovalRequest, Grant
+from toolcrib.core.decision import Explanation
+from toolcrib.core.events import Event
+from toolcrib.core.principal import Principal
+from toolcrib.core.result import ToolResult
+from toolcrib.core.spec import ToolSpec
+from toolcrib.errors import ToolcribError
+from toolcrib.host.host import ToolHost as AsyncToolHost
+from toolcrib.host.session import Session as AsyncSession
+
+T = TypeVar("T")
+_Requests = list[ApprovalRequest]
+_Grants = list[Grant]
+
+
+class _Loop:
+    """An event loop in a daemon thread, started with the first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="toolcrib-sync", daemon=True
+                )
+                self._thread.start()
+            loop = self._loop
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise ToolcribError("a tool cannot use the synchronous host that runs it")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+class Approvals:
+    """What waits for a person, and what is remembered of the answers."""
+
+    def __init__(self, host: AsyncToolHost, loop: _Loop) -> None:
+        self._approvals = host.approvals
+        self._loop = loop
+
+    def list(self, *, state: Any = "pending") -> _Requests:
+        """The requests in a state, those that expire first in front."""
+        return self._loop.run(self._approvals.list(state=state))
+
+    def get(self, id: str) -> ApprovalRequest:
+        """One request. Raises `NotFound`."""
+        return self._loop.run(self._approvals.get(id))
+
+    def decide(
+        self,
+        id: str,
+        allow: bool = True,
+        *,
+        note: str | None = None,
+        reach: str = "once",
+        arguments: dict[str, Any] | None = None,
+        by: str = "host",
+        via: str = "host",
+    ) -> ApprovalRequest:
+        """Answer a request."""
+        return self._loop.run(
+            self._approvals.decide(
+                id, allow, note=note, reach=reach, arguments=arguments, by=by, via=via
+            )
+        )
+
+    def grants(self, *, live: bool = True) -> _Grants:
+        """The remembered approvals."""
+        return self._loop.run(self._approvals.grants(live=live))
+
+    def revoke(self, grant_id: str, *, by: str = "host") -> bool:
+        """Take a remembered approval back."""
+        return self._loop.run(self._approvals.revoke(grant_id, by=by))
+
+
+class Session:
+    """A principal's stay at the host."""
+
+    def __init__(self, session: AsyncSession, loop: _Loop) -> None:
+        self.inner = session
+        """The asynchronous session."""
+        self._loop = loop
+
+    @property
+    def id(self) -> str:
+        """Names the session; authorises nothing."""
+        return self.inner.id
+
+    def __enter__(self) -> Self:
+        self._loop.run(self.inner.__aenter__())
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Call a tool as this session's principal."""
+        return self._loop.run(self.inner.call(name, arguments, timeout=timeout, call_id=call_id))
+
+    def register(self, thing: Any, *, replace: bool = False) -> None:
+        """Add a tool that only this session sees."""
+        self.inner.register(thing, replace=replace)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool of this session."""
+        return self.inner.unregister(name)
+
+    def tools(self, *, format: str | None = None) -> list[Any]:
+        """The tools this session may call."""
+        return self.inner.tools(format=format)
+
+    def close(self) -> None:
+        """End the session and close what it holds."""
+        self._loop.run(self.inner.close())
+
+
+class ToolHost:
+    """`toolcrib.ToolHost` for code without asyncio; the same names, nothing to await."""
+
+    def __init__(self, tools: Iterable[Any] = (), **options: Any) -> None:
+        self._host = AsyncToolHost(tools, **options)
+        self._loop = _Loop()
+        self.approvals = Approvals(self._host, self._loop)
+
+    @classmethod
+    def from_config(cls, path: str | Path, **options: Any) -> Self:
+        """A host as the configuration file says."""
+        host = cls(config=path, **options)
+        host._host.load()
+        return host
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Open the store; the first call does it by itself."""
+
+        async def start() -> None:
+            await self._host.start()
+
+        self._loop.run(start())
+
+    def stop(self) -> None:
+        """Let running calls end, write what is left, close the store."""
+        self._loop.run(self._host.stop())
+        self._loop.close()
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        principal: Principal | str | None = None,
+        profile: str | None = None,
+        session: Session | str | None = None,
+        timeout: float | None = None,
+        call_id: str | None = None,
+    ) -> ToolResult:
+        """Call a tool; the result says how it ended."""
+        held = session.inner if isinstance(session, Session) else session
+        return self._loop.run(
+            self._host.call(
+                name,
+                arguments,
+                principal=principal,
+                profile=profile,
+                session=held,
+                timeout=timeout,
+                call_id=call_id,
+            )
+        )
+
+    def cancel(self, call_id: str) -> bool:
+        """Stop a running or waiting call."""
+        return self._host.cancel(call_id)
+
+    def explain(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        principal: Principal | str | None = None,
+        profile: str | None = None,
+        session: Session | str | None = None,
+    ) -> Explanation:
+        """What would happen to a call, and why; nothing runs."""
+        held = session.inner if isinstance(session, Session) else session
+        return self._host.explain(
+            name, arguments, principal=principal, profile=profile, session=held
+        )
+
+    def register(self, thing: Any, *, replace: bool = False) -> None:
+        """Add a function, a `ToolSpec` or a tool object."""
+        self._host.register(thing, replace=replace)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool."""
+        return self._host.unregister(name)
+
+    def get(self, name: str) -> ToolSpec | None:
+        """The spec under a name."""
+        return self._host.get(name)
+
+    def tools(
+        self,
+        *,
+        profile: str | None = None,
+        principal: Principal | str | None = None,
+        format: str | None = None,
+    ) -> list[Any]:
+        """The tools a caller may call."""
+        return self._host.tools(profile=profile, principal=principal, format=format)
+
+    def session(self, **options: Any) -> Session:
+        """A principal's stay: `with host.session(…) as session`."""
+        return Session(self._host.session(**options), self._loop)
+
+    def reload(self) -> None:
+        """Read the configuration again; a wrong file changes nothing."""
+        self._loop.run(self._host.reload())
+
+    def on_event(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Have `callback` told of every event."""
+        return self._host.on_event(callback)
+
+    def trail(self, *, call_id: str | None = None, limit: int = 1000) -> list[Event]:
+        """The newest events on the trail, oldest first."""
+        return self._loop.run(self._host.trail(call_id=call_id, limit=limit))
+
+    def events(self) -> Iterator[Event]:
+        """Events as they happen, from any thread; ends when the iterator is closed."""
+        waiting: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        end = self._host.on_event(waiting.put)
+        try:
+            while True:
+                yield waiting.get()
+        finally:
+            end()

@@ -1,0 +1,177 @@
+"""How secrets are recognised: names of keys, spellings of a value, looks of credentials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from toolcrib.errors import ConfigError
+
+MIN_SECRET = 6
+"""Shorter values are not looked for in text: `test`, `8080` or `admin` would blot out innocent
+words everywhere. A short secret is still hidden by the name of its key."""
+
+_words = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+").findall
+_is_sensitive = re.compile(
+    r"passwords?|passwd|pwd|passphrase|passcode|secrets?|token|apikeys?|authorization|cookies?"
+    r"|credentials?|creds|bearer|jwt|t?otp|\w+(?:password|passwd|passphrase|secret|token)"
+).fullmatch
+_is_key_of = re.compile(
+    r"api|private|access|secret|signing|encryption|master|account|ssh"
+).fullmatch
+_are_tokens_of = re.compile(r"access|api|auth|bearer|id|refresh|session").fullmatch
+# `token_count`, `password_policy`, `authorization_url` speak about a secret without being one.
+_is_about = re.compile(
+    r"age|bucket|budget|consent|counts?|endpoints?|estimate|expired|expires|expiration|expiry"
+    r"|fields?|format|found|ids|index|kind|len|length|lifetime|limits?|mode|names?|policy|policies"
+    r"|position|present|rate|required|rotation|scheme|server|sizes?|status|strength|ttl|types?"
+    r"|uri|url|usage|used|valid|version"
+).fullmatch
+# `next_page_token` marks a place, `stop_token` belongs to a model, `requires_secrets` lists names.
+_excuses = re.compile(
+    r"next|page|nextpage|continuation|cancellation|max|min|num|total|per|stop|start|end|bos|eos"
+    r"|pad|unk|mask|sep|cls|special|requires|required|missing"
+).fullmatch
+
+
+def _ends_phrase(word: str, before: str) -> bool:
+    """Whether a phrase that names a secret ends with this word."""
+    if word in ("key", "keys"):
+        return bool(_is_key_of(before))
+    if word == "tokens":
+        return bool(_are_tokens_of(before))
+    if word == "string":
+        return before == "connection"
+    if word.endswith(("apikey", "privatekey", "accesskey", "secretkey")):
+        return True
+    if word.endswith(("nexttoken", "pagetoken")) or _excuses(before):
+        return False
+    return bool(_is_sensitive(word))
+
+
+def names_secret(name: str) -> bool:
+    """Whether a key of this name holds a secret, whatever its spelling: `api_key`, `X-Api-Key`."""
+    words = [word.lower() for word in _words(name)]
+    return any(
+        _ends_phrase(word, before) and not _is_about(after)
+        for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False)
+    )
+
+
+def own_pattern(pattern: str) -> Callable[[str], bool]:
+    """A pattern of the user: a glob over the whole key, or words that follow each other in it."""
+    if not pattern.strip():
+        raise ConfigError(
+            "a redaction pattern is empty",
+            cure="Write a key such as `employee_number`, or a glob such as `*_pin`",
+        )
+    if any(c in pattern for c in "*?["):
+        import fnmatch
+
+        match = re.compile(fnmatch.translate(pattern.casefold())).match
+        return lambda name: match(name.casefold()) is not None
+    phrase = _spaced(pattern)
+
+    def found(name: str) -> bool:
+        if name.casefold() == pattern.casefold():
+            return True
+        return bool(phrase.strip()) and phrase in _spaced(name)
+
+    return found
+
+
+def _spaced(name: str) -> str:
+    return f" {' '.join(_words(name))} ".lower()
+
+
+def _base64_cores(data: bytes) -> Iterable[str]:
+    """The characters that `data` always leaves in base64, wherever in the text it begins."""
+    import base64
+
+    for shift, cut in ((0, 0), (1, 2), (2, 3)):
+        whole = (shift + len(data)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(b"\0" * shift + data).decode()[cut:whole]
+
+
+def forms_of(secret: str) -> set[str]:
+    """The spellings in which a secret travels: raw, escaped, URL-encoded, hex, base64."""
+    # Imported here: a host without secrets needs none of it.
+    import html
+    import json
+    import urllib.parse
+
+    data = secret.encode("utf-8", "surrogatepass")
+    quoted = {
+        urllib.parse.quote(data, safe=""),
+        urllib.parse.quote(data),
+        urllib.parse.quote_plus(data),
+        "".join(f"%{byte:02X}" for byte in data),
+    }
+    escaped = json.dumps(secret)[1:-1]
+    forms = {
+        secret,
+        secret.strip(),
+        escaped,
+        escaped.replace("/", "\\/"),
+        json.dumps(escaped)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        repr(secret)[1:-1],
+        ascii(secret)[1:-1],
+        html.escape(secret),
+        html.escape(secret, quote=False),
+        data.hex(),
+        data.hex().upper(),
+        *quoted,
+        *(re.sub(r"%..", lambda m: m[0].lower(), text) for text in quoted),
+        *_base64_cores(data),
+    }
+    # A key file may be printed line by line.
+    forms.update(s for s in secret.splitlines() if len(s) >= 16 and not s.startswith("-----"))
+    return {form for form in forms if len(form) >= MIN_SECRET}
+
+
+def _shape(size: int, pattern: str, *hints: str) -> tuple[int, tuple[str, ...], re.Pattern[str]]:
+    return size, hints, re.compile(pattern, re.DOTALL)
+
+
+SHAPES = (
+    _shape(11, r"(?<![\w+.-])[A-Za-z][\w+.-]{1,20}://[^\s/:@]{0,200}:([^\s/@]{1,500})@", "://"),
+    _shape(15, r"(?<![\w-])xox[abeprs]-[\w-]{10,}", "xox"),
+    _shape(
+        15,
+        r"(?i:\bbearer)\s{1,4}((?=[^\s\d]{0,500}\d)[\w.~+/=-]{8,}|[\w.~+/=-]{20,})",
+        *("earer ", "EARER "),
+    ),
+    _shape(18, r"(?<!\w)(?:sk|rk|pk)_(?:live|test)_\w{10,}", "k_live_", "k_test_"),
+    _shape(20, r"(?<!\w)(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)", "AKIA", "ASIA"),
+    _shape(21, r"(?<![\w-])eyJ[\w-]{8,}(?:\.[\w-]{8,})(?:\.[\w-]*){1,3}", "eyJ"),
+    _shape(23, r"(?<![\w-])sk-(?=[A-Za-z_-]{0,500}\d)[\w-]{20,}", "sk-"),
+    _shape(
+        25,
+        r"""(?i:\bauthorization["']?\s{0,4}[:=]\s{0,4}["']?basic)\s{1,4}([\w+/=-]{6,})""",
+        *("uthorization", "UTHORIZATION"),
+    ),
+    _shape(26, r"(?<![\w-])glpat-[\w-]{20,}", "glpat-"),
+    _shape(
+        27,
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
+        r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
+        "PRIVATE KEY",
+    ),
+    _shape(33, r"(?<!\w)github_pat_\w{22,}", "github_pat_"),
+    _shape(34, r"(?<!\w)gh[pousr]_\w{30,}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _shape(39, r"(?<![\w-])AIza[\w-]{35}", "AIza"),
+    _shape(40, r"(?<!\w)npm_\w{36,}", "npm_"),
+)
+"""The looks of well-known credentials, shortest first: the least size of a text that holds one,
+texts one of which is in it, and the pattern.
+
+The last group is what is hidden, the whole match where there is none. Each begins at the edge of
+its own alphabet, so that hostile text cannot make the search quadratic."""
+
+SHORTEST_SHAPE = 11
+"""No text with fewer characters holds one of these."""
+
+ASSIGNED = re.compile(r"""(?:[?&]([\w.-]{1,64})|(?<!\w)([A-Z][A-Z0-9_]{2,63}))=([^\s&#"'<>]{4,})""")
+"""`?key=value` of a URL and `KEY=value` of an environment: name, name, value."""

@@ -1,0 +1,214 @@
+"""The trail: records wait here in order until a store's transaction carries them to the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from toolcrib.core.chain import START, Anchor, Block, seal
+from toolcrib.core.events import Event, FactRecord, Record, events_of
+from toolcrib.core.protocols import Store
+from toolcrib.errors import StoreError
+
+ANCHOR_RECORDS = 64
+ANCHOR_SECONDS = 10.0
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class Listeners(Protocol):
+    """Who wants to know at once."""
+
+    active: bool
+
+    def publish(self, event: Event) -> None: ...
+
+
+class Trail:
+    """Numbers, chains and signs records; one trail is one writer's run.
+
+    `append` never waits. `append_and_wait` gives a future that is done once the record is on
+    disk, and fails with `StoreError` when it could not be written.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        key: bytes,
+        *,
+        run: str,
+        anchor: str | None = None,
+        bus: Listeners | None = None,
+    ) -> None:
+        self.run = run
+        self.seq = 0
+        """The number of the newest record."""
+        self.broken: StoreError | None = None
+        """Why the trail cannot be written now; while it is set, calls are refused."""
+        self._bus = bus
+        self._key = key
+        self._anchor = anchor
+        self._anchored = (0, 0.0)
+        self._store = store
+        self._lock = threading.Lock()
+        self._pending: list[Record] = []
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._poked = False
+        self._sealed = 0
+        self._head = START
+        self._stuck: Block | None = None
+        store.attach(self)
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody listens, so that events have to be made as things happen."""
+        return self._bus is not None and self._bus.active
+
+    def append(self, record: Record) -> int:
+        """Put `record` on the trail; it reaches the disk within a group commit."""
+        with self._lock:
+            self._pending.append(record)
+            seq = self.seq = self.seq + 1
+        if not self._poked or not seq & 1023:
+            self._poked = True
+            self._store.poke(now=False)
+        if self._bus is not None and self._bus.active:
+            self._tell(record, seq)
+        return seq
+
+    def append_and_wait(self, record: Record) -> asyncio.Future[None] | None:
+        """Put `record` on the trail and have it written now; None when nothing is to wait for."""
+        if not self._store.durable:
+            self.append(record)
+            return None
+        future = asyncio.get_running_loop().create_future()
+        with self._lock:
+            self._pending.append(record)
+            seq = self.seq = self.seq + 1
+            self._waiting.append((seq, future))
+        self._store.poke(now=True)
+        if self._bus is not None and self._bus.active:
+            self._tell(record, seq)
+        return future
+
+    def fact(self, type: str, call_id: str | None, data: dict[str, Any]) -> None:
+        """Put an event that is not part of a call's own record on the trail."""
+        self.append(FactRecord(time.time(), type, call_id, data))
+
+    def _tell(self, record: Record, seq: int) -> None:
+        if self._bus is not None:
+            for event in events_of(record, self.run, seq):
+                self._bus.publish(event)
+
+    # What the store calls, from its own thread, inside a transaction.
+
+    def take(self) -> Block | None:
+        """The records that wait, sealed as one block; a block that failed is offered again."""
+        with self._lock:
+            if self._stuck is not None:
+                return self._stuck
+            self._poked = False
+            pending = self._pending
+            if not pending:
+                return None
+            self._pending = []
+        lines = [_encode(record) for record in pending]
+        block = seal(self.run, self._sealed + 1, lines, self._head, self._key, time.time())
+        self._stuck = block
+        return block
+
+    def done(self, block: Block) -> None:
+        """`block` is on disk."""
+        with self._lock:
+            self._stuck = None
+            self._sealed, self._head = block.last, block.head
+            written = [future for seq, future in self._waiting if seq <= block.last]
+            self._waiting = [pair for pair in self._waiting if pair[0] > block.last]
+            more, urgent = bool(self._pending), bool(self._waiting)
+            self.broken = None
+        _resolve(written, None)
+        if more and (urgent or not self._poked):
+            self._poked = True
+            self._store.poke(now=urgent)
+        if self._anchor is not None:
+            self._write_anchor(block)
+
+    def failed(self, block: Block, error: BaseException) -> None:
+        """`block` could not be written; it is kept and offered again."""
+        problem = StoreError(f"the trail cannot be written: {error}")
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self.broken = problem
+        _resolve([future for _, future in waiting], problem)
+
+    def retry(self) -> None:
+        """Try again to write what could not be written."""
+        self._store.poke(now=True)
+
+    def _write_anchor(self, block: Block, force: bool = False) -> None:
+        seq, when = self._anchored
+        now = time.monotonic()
+        if not force and block.last - seq < ANCHOR_RECORDS and now - when < ANCHOR_SECONDS:
+            return
+        anchor = Anchor(run=self.run, seq=block.last, head=block.head.hex(), time=time.time())
+        path = Path(self._anchor or "")
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        try:
+            descriptor = os.open(path, flags, 0o600)
+            try:
+                os.write(descriptor, msgspec.json.encode(anchor) + b"\n")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self.broken = StoreError(f"the anchor {path} cannot be written: {error}")
+            return
+        self._anchored = (block.last, now)
+
+    def finish(self) -> None:
+        """Write the last anchor; called after the store has flushed."""
+        if self._anchor is not None and self._sealed > self._anchored[0]:
+            last = Block(
+                run=self.run, first=self._sealed, count=1, time=0.0, lines=b"",
+                hashes=self._head, before=b"", mac=b"",
+            )  # fmt: skip
+            self._write_anchor(last, force=True)
+
+
+def read_anchors(path: str) -> list[Anchor]:
+    """The anchors in a file; a torn last line is passed over."""
+    decode = msgspec.json.Decoder(Anchor).decode
+    anchors: list[Anchor] = []
+    for line in Path(path).read_bytes().splitlines():
+        try:
+            anchors.append(decode(line))
+        except msgspec.DecodeError:
+            continue
+    return anchors
+
+
+def _resolve(futures: list[asyncio.Future[None]], error: StoreError | None) -> None:
+    """Wake the waiting calls, each in its own loop, with one call into each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for future in futures:
+        by_loop.setdefault(future.get_loop(), []).append(future)
+    for loop, group in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_set, group, error)
+        except RuntimeError:  # the loop was closed meanwhile: nobody waits there any more
+            continue
+
+
+def _set(futures: list[asyncio.Future[None]], error: StoreError | None) -> None:
+    for future in futures:
+        if not future.done():
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)

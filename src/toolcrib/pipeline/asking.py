@@ -1,0 +1,157 @@
+"""Having a person decide: grants first, then the inbox, then everything is checked again."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from toolcrib.core.approval import ApprovalRequest, binding_key, offered_reaches
+from toolcrib.core.canonical import canonical, digest_bytes
+from toolcrib.core.decision import Decision
+from toolcrib.core.profile import ApprovalRules
+from toolcrib.core.result import ToolResult
+from toolcrib.errors import StoreError, ToolcribError
+from toolcrib.pipeline.endings import denied, failed
+from toolcrib.pipeline.flight import Flight
+from toolcrib.pipeline.parts import Asker, Hider
+
+Recheck = Callable[[Flight, dict[str, Any]], Decision | ToolResult]
+
+
+class Asking:
+    """Turns the verdict `ask` into a go or an ending."""
+
+    def __init__(self, asker: Asker, hider: Hider) -> None:
+        self._asker = asker
+        self._hider = hider
+
+    async def settle(
+        self, flight: Flight, decision: Decision, gate: str, recheck: Recheck
+    ) -> ToolResult | None:
+        """None when the call may run; otherwise how it ended. Any failure here is a no."""
+        began = perf_counter()
+        try:
+            return await self._settle(flight, decision, gate, recheck)
+        except StoreError as error:
+            return failed(flight.ctx, "audit_unavailable", f"the approval cannot be kept: {error}")
+        except ToolcribError as error:
+            reason = str(getattr(error, "reason", "guard_failed"))
+            return failed(flight.ctx, reason, str(error))
+        except Exception as error:
+            details = {"gate": "approval", "problem": type(error).__name__}
+            return failed(flight.ctx, "guard_failed", "asking for approval failed", details)
+        finally:
+            flight.wait_s += perf_counter() - began
+
+    async def _settle(
+        self, flight: Flight, decision: Decision, gate: str, recheck: Recheck
+    ) -> ToolResult | None:
+        ctx, plan = flight.ctx, flight.plan
+        session = _lasting(ctx.session)
+        rules = plan.approval
+        while True:
+            grant = await self._asker.find_grant(
+                tool=plan.name,
+                digest=plan.spec.digest,
+                principal=ctx.principal.name,
+                session=session,
+                revision=plan.revision,
+                call_id=ctx.call_id,
+            )
+            if grant is not None:
+                return None
+            if not rules.via:
+                text = "approval is needed and the profile lets nobody give it"
+                return _no(flight, "no_approver", text, decision, gate)
+            request = self._request(flight, decision, gate, rules, session)
+            final = await self._asker.ask(request, max_pending=rules.max_pending)
+            if final.state == "denied":
+                return _rejected(flight, final, decision, gate)
+            if final.state == "expired":
+                text = "nobody answered in time"
+                return _no(flight, "approval_expired", text, decision, gate)
+            if final.key != request.key:
+                raise ToolcribError("the answer belongs to another call")
+            if final.state == "allowed" and await self._asker.redeem(final, ctx.call_id):
+                break
+            # An identical call used this one answer: ask again for this call.
+        if final.note or final.edited is not None:
+            flight.noted = {"approval": {"by": final.by, "note": final.note}}
+        arguments = ctx.arguments
+        if final.edited is not None:
+            arguments = final.edited
+            noted = flight.noted or {}
+            noted["arguments_edited"] = True
+            noted["arguments"] = self._hider.value(arguments)
+        said = recheck(flight, arguments)
+        if isinstance(said, ToolResult):
+            return said
+        if said.verdict == "deny":
+            return denied(flight, said, "recheck")
+        return None
+
+    def _request(
+        self,
+        flight: Flight,
+        decision: Decision,
+        gate: str,
+        rules: ApprovalRules,
+        session: str | None,
+    ) -> ApprovalRequest:
+        ctx, plan = flight.ctx, flight.plan
+        now = time.time()
+        effects = plan.spec.effects
+        return ApprovalRequest(
+            id=f"a{secrets.token_hex(6)}",
+            call_id=ctx.call_id,
+            key=binding_key(
+                digest=plan.spec.digest,
+                arguments_hash=digest_bytes(canonical(ctx.arguments)),
+                principal=ctx.principal.name,
+                session=session,
+                door=ctx.door,
+                revision=plan.revision,
+            ),
+            tool=plan.name,
+            digest=plan.spec.digest,
+            arguments=self._hider.value(ctx.arguments),
+            effects=None if effects is None else tuple(sorted(effects)),
+            principal=ctx.principal.name,
+            session=session,
+            profile=plan.profile_name,
+            door=ctx.door,
+            revision=plan.revision,
+            gate=gate,
+            message=decision.message,
+            rule=decision.rule,
+            source=decision.source,
+            offered=offered_reaches(rules, effects, session),
+            via=rules.via,
+            edit=rules.edit,
+            created=now,
+            expires=now + rules.timeout,
+        )
+
+
+def _lasting(session: Any) -> str | None:
+    """The id of a session that lives longer than the call."""
+    return None if session is None or getattr(session, "ephemeral", False) else session.id
+
+
+def _no(flight: Flight, reason: str, text: str, decision: Decision, gate: str) -> ToolResult:
+    said = Decision.deny(reason, text, rule=decision.rule, source=decision.source)
+    return denied(flight, said, gate)
+
+
+def _rejected(flight: Flight, final: ApprovalRequest, decision: Decision, gate: str) -> ToolResult:
+    text = f"{final.by or 'a person'} said no"
+    if final.note:
+        text += f": {final.note}"
+    details = {"by": final.by, "note": final.note, "request": final.id}
+    said = Decision.deny(
+        "approval_rejected", text, rule=decision.rule, source=decision.source, details=details
+    )
+    return denied(flight, said, gate)

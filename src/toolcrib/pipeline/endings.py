@@ -1,0 +1,66 @@
+"""The results of calls that did not end well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.decision import Decision
+from toolcrib.core.result import Failure, ToolResult
+from toolcrib.pipeline.flight import Flight
+from toolcrib.reasons import reason as reason_row
+
+
+def failed(
+    ctx: ToolContext,
+    reason: str,
+    message: str | None = None,
+    details: dict[str, Any] | None = None,
+    *,
+    retryable: bool | None = None,
+) -> ToolResult:
+    """A result that is not ok, with what the table of reasons says about it."""
+    row = reason_row(reason)
+    running = ctx.still_running
+    return ToolResult(
+        call_id=ctx.call_id,
+        status=row.status,
+        error=Failure(
+            reason=reason,
+            message=message or row.meaning,
+            details=details or {},
+            retryable=(row.retry == "yes" if retryable is None else retryable) and not running,
+            still_running=running,
+        ),
+    )
+
+
+def denied(flight: Flight, decision: Decision, gate: str, wait: float | None = None) -> ToolResult:
+    """A refusal that says which gate, which rule, and where it stands."""
+    ctx, plan = flight.ctx, flight.plan
+    reason = decision.reason or "denied_by_rule"
+    row = reason_row(reason)
+    details: dict[str, Any] = {"gate": gate}
+    if decision.rule:
+        details["rule"] = decision.rule
+    if decision.source:
+        details["source"] = decision.source
+    if decision.details:
+        details |= decision.details
+    message = decision.message or row.meaning
+    profile = plan.profile
+    if profile is not None and profile.conceal and reason in ("not_in_profile", "role_required"):
+        # The caller learns no more than that there is nothing; the trail keeps the truth.
+        return failed(ctx, "unknown_tool", f"{plan.name}: no such tool")
+    status = "denied" if row.status == "ok" else row.status
+    return ToolResult(
+        call_id=ctx.call_id,
+        status=status,
+        error=Failure(
+            reason=reason,
+            message=message,
+            details=details,
+            retryable=row.retry == "yes",
+            retry_after=wait,
+        ),
+    )

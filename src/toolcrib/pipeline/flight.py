@@ -1,0 +1,135 @@
+"""What is remembered of a call while it runs, and the record that is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.canonical import canonical, digest_bytes
+from toolcrib.core.context import ToolContext
+from toolcrib.core.decision import ABSTAIN, Decision
+from toolcrib.core.events import NOTHING, CallRecord, CloseRecord
+from toolcrib.core.result import ToolResult
+from toolcrib.pipeline.parts import Hider
+from toolcrib.pipeline.plan import Plan
+from toolcrib.pipeline.shaping import captured, encode
+
+NEVER = float("inf")
+
+
+class Flight:
+    """The clocks and facts of one call, from which its record is made."""
+
+    __slots__ = (
+        "began",
+        "ctx",
+        "decide_s",
+        "decision",
+        "encoded",
+        "expires",
+        "finished",
+        "gate",
+        "noted",
+        "opened",
+        "plan",
+        "queue_s",
+        "started",
+        "stop",
+        "task",
+        "total_s",
+        "wait_s",
+    )
+
+    def __init__(self, ctx: ToolContext, plan: Plan, began: float) -> None:
+        self.ctx = ctx
+        self.plan = plan
+        self.began = began
+        self.decision = ABSTAIN
+        self.gate = ""
+        self.encoded = b""
+        self.decide_s = self.wait_s = self.queue_s = self.total_s = 0.0
+        self.started = self.finished = 0.0
+        self.task: asyncio.Task[Any] | None = None
+        self.stop: str | None = None
+        """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
+        self.expires = NEVER
+        """When the clock stops it, on the `time.monotonic()` clock."""
+        self.opened = False
+        """Whether the first half is on the trail already."""
+        self.noted: dict[str, Any] | None = None
+        """What the caller is told besides: an approver's note, changed arguments."""
+
+    def decided(self, decision: Decision, gate: str) -> None:
+        """The gates have answered."""
+        self.decision = decision
+        self.gate = gate
+        self.decide_s = perf_counter() - self.began
+
+    def fingerprint(self) -> str:
+        """Equal for equal calls: tool and arguments."""
+        return f"{self.plan.name}:{digest_bytes(canonical(self.ctx.arguments))}"
+
+    def hash(self, encoded: bytes) -> str:
+        """The hash of what was really passed."""
+        return digest_bytes(encoded)
+
+    def take_unchecked(self, arguments: Any) -> None:
+        """Keep arguments that were never validated, as far as they can be written down."""
+        try:
+            self.encoded = encode(arguments)
+        except (TypeError, ValueError, RecursionError):
+            self.encoded = encode(f"<{type(arguments).__name__}>")
+
+    def arguments(self, hider: Hider, limit: int) -> tuple[msgspec.Raw, str | None]:
+        """What the trail keeps of the arguments, and their hash when that is not all of them."""
+        encoded = self.encoded
+        if not encoded:
+            return NOTHING, None
+        if self.plan.clean and len(encoded) <= limit and not hider.has_secrets:
+            return msgspec.Raw(encoded), None
+        value = msgspec.json.decode(encoded)
+        shown = hider.value(value)
+        kept = encoded if shown is value else encode(shown)
+        if kept is encoded and len(encoded) <= limit:
+            return msgspec.Raw(encoded), None
+        return captured(kept, limit), digest_bytes(encoded)
+
+    def record(self, result: ToolResult, hider: Hider, limit: int) -> CallRecord | CloseRecord:
+        """The record of this ending: the whole call, or its second half."""
+        ctx, plan = self.ctx, self.plan
+        now = perf_counter()
+        self.total_s = now - self.began
+        failure = result.error
+        output, output_hash, size = NOTHING, None, 0
+        if result.status != "denied" and result.output is not None:
+            encoded = encode(result.output)
+            size = len(encoded)
+            shown = hider.value(result.output)
+            kept = encoded if shown is result.output else encode(shown)
+            output = captured(kept, limit)
+            if kept is not encoded or size > limit:
+                output_hash = digest_bytes(encoded)
+        run_s = (self.finished or now) - self.started if self.started else 0.0
+        session = None if ctx.session is None else ctx.session.id
+        status, reason = result.status, result.reason
+        message = hider.text(failure.message) if failure is not None else None
+        running = failure.still_running if failure is not None else False
+        if self.opened:
+            return CloseRecord(
+                time.time(), ctx.call_id, plan.name, ctx.principal.name, session,
+                status, reason, message, output, size, output_hash, ctx.attempt,
+                self.wait_s, self.queue_s, run_s, self.total_s, running,
+            )  # fmt: skip
+        arguments, arguments_hash = self.arguments(hider, limit)
+        verdict = "deny" if status == "denied" and not ctx.attempt else self.decision.verdict
+        return CallRecord(
+            time.time() - self.total_s, ctx.call_id, plan.name, ctx.principal.name, session,
+            plan.profile_name, ctx.door, ctx.parent_id, verdict, self.gate,
+            self.decision.rule, self.decision.source, arguments, len(self.encoded),
+            arguments_hash, self.decide_s, status, reason, message, output, size, output_hash,
+            ctx.attempt, self.wait_s, self.queue_s, run_s, self.total_s, running,
+        )  # fmt: skip

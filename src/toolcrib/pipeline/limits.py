@@ -1,0 +1,250 @@
+"""Rates, quotas, budgets, loops and concurrency: how much may be used, and by whom."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from toolcrib.core.decision import Decision
+from toolcrib.core.profile import Limit, Rate
+from toolcrib.core.spec import ToolSpec
+from toolcrib.pipeline.patterns import any_glob
+
+Clock = Callable[[], float]
+
+
+class Refusal(NamedTuple):
+    """Why a limit refuses, and when to come back."""
+
+    decision: Decision
+    retry_after: float | None
+
+
+class Meter:
+    """The use of one limit by one counted party (a principal, a session, …)."""
+
+    __slots__ = (
+        "_budget_used",
+        "_clock",
+        "_lock",
+        "_period",
+        "_period_used",
+        "_repeats",
+        "_stamp",
+        "_tokens",
+        "_waiting",
+        "limit",
+        "running",
+    )
+
+    def __init__(self, limit: Limit, clock: Clock) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tokens = float(limit.calls.count) if limit.calls else 0.0
+        self._stamp = clock()
+        self._period: int = -1
+        self._period_used = 0
+        self._budget_used = 0
+        self._repeats: dict[str, deque[float]] = {}
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+        self.running = 0
+
+    def take(self, fingerprint: str | None) -> Refusal | None:
+        """Use one call of the limit, or say why not. All or nothing."""
+        with self._lock:
+            now = self._clock()
+            refusal = self._look(now, fingerprint)
+            if refusal is not None:
+                return refusal
+            if self.limit.calls is not None:
+                self._tokens -= 1.0
+            if self.limit.quota is not None:
+                self._period_used += 1
+            self._budget_used += 1
+            if self.limit.repeat is not None and fingerprint is not None:
+                self._repeats.setdefault(fingerprint, deque()).append(now)
+            return None
+
+    def peek(self, fingerprint: str | None) -> Refusal | None:
+        """Whether `take` would refuse now; uses nothing."""
+        with self._lock:
+            return self._look(self._clock(), fingerprint)
+
+    def refund(self) -> None:
+        """Give back what a call took that never started."""
+        with self._lock:
+            if self.limit.calls is not None:
+                self._tokens = min(self._tokens + 1.0, float(self.limit.calls.count))
+            self._period_used = max(0, self._period_used - 1)
+            self._budget_used = max(0, self._budget_used - 1)
+
+    def describe(self) -> str:
+        """How much is used, in words."""
+        limit, parts = self.limit, list[str]()
+        with self._lock:
+            if limit.calls is not None:
+                self._refill(limit.calls, self._clock())
+                used = limit.calls.count - int(self._tokens)
+                parts.append(f"{used} of {limit.calls.count} calls in {_span(limit.calls)}")
+            if limit.quota is not None:
+                self._turn(limit.quota, self._clock())
+                parts.append(f"{self._period_used} of {limit.quota.count} in {_span(limit.quota)}")
+            if limit.budget is not None:
+                parts.append(f"{self._budget_used} of a budget of {limit.budget}")
+            if limit.concurrent is not None:
+                parts.append(f"{self.running} of {limit.concurrent} running")
+        return ", ".join(parts)
+
+    def _look(self, now: float, fingerprint: str | None) -> Refusal | None:
+        limit = self.limit
+        if limit.calls is not None:
+            self._refill(limit.calls, now)
+            if self._tokens < 1.0:
+                wait = (1.0 - self._tokens) * limit.calls.seconds / limit.calls.count
+                text = f"more than {limit.calls.count} calls in {_span(limit.calls)}"
+                return self._refuse("rate_limited", text, wait)
+        if limit.quota is not None:
+            self._turn(limit.quota, now)
+            if self._period_used >= limit.quota.count:
+                text = f"the quota of {limit.quota.count} in {_span(limit.quota)} is used up"
+                return self._refuse("quota_exceeded", text, None)
+        if limit.budget is not None and self._budget_used >= limit.budget:
+            text = f"the budget of {limit.budget} calls is used up"
+            return self._refuse("quota_exceeded", text, None)
+        if limit.repeat is not None and fingerprint is not None:
+            seen = self._repeats.get(fingerprint)
+            if seen is not None:
+                while seen and seen[0] <= now - limit.repeat.seconds:
+                    seen.popleft()
+                if len(seen) >= limit.repeat.count:
+                    text = f"the same call {limit.repeat.count} times in {_span(limit.repeat)}"
+                    return self._refuse("loop_detected", text, None)
+            if len(self._repeats) > 10_000:
+                self._repeats = {k: v for k, v in self._repeats.items() if v}
+        return None
+
+    def _refuse(self, reason: str, text: str, wait: float | None) -> Refusal:
+        rule = f"limit per {self.limit.per}"
+        return Refusal(Decision.deny(reason, text, rule=rule, source=self.limit.source), wait)
+
+    def _refill(self, rate: Rate, now: float) -> None:
+        tokens = self._tokens + (now - self._stamp) * rate.count / rate.seconds
+        self._tokens = min(tokens, float(rate.count))
+        self._stamp = now
+
+    def _turn(self, quota: Rate, now: float) -> None:
+        period = int(now // quota.seconds)
+        if period != self._period:
+            self._period, self._period_used = period, 0
+
+    def enter(self) -> bool:
+        """Take a running place if one is free and nobody waits for it."""
+        with self._lock:
+            if self.running < (self.limit.concurrent or 0) and not self._waiting:
+                self.running += 1
+                return True
+            return False
+
+    async def wait(self) -> Refusal | None:
+        """Wait for a running place, in order of arrival."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
+        with self._lock:
+            if self.running < (self.limit.concurrent or 0) and not self._waiting:
+                self.running += 1
+                return None
+            if len(self._waiting) >= self.limit.queue:
+                return self._busy()
+            self._waiting.append(future)
+        timer = loop.call_later(self.limit.queue_timeout, _set_once, future, True)
+        try:
+            late = await future
+        except asyncio.CancelledError:
+            if self._forget(future):
+                raise
+            self.leave()  # the place was handed over in the moment of the cancel
+            raise
+        finally:
+            timer.cancel()
+        if late:
+            if self._forget(future):
+                return self._busy()
+            return None
+        return None
+
+    def _forget(self, future: asyncio.Future[bool]) -> bool:
+        with self._lock:
+            try:
+                self._waiting.remove(future)
+            except ValueError:
+                return False
+            return True
+
+    def _busy(self) -> Refusal:
+        text = f"{self.limit.concurrent} calls run already and the queue does not move"
+        return self._refuse("too_many_calls", text, self.limit.queue_timeout)
+
+    def leave(self) -> None:
+        """Give the running place back, or hand it to the first that waits."""
+        with self._lock:
+            while self._waiting:
+                future = self._waiting.popleft()
+                try:
+                    future.get_loop().call_soon_threadsafe(_set_once, future, False)
+                except RuntimeError:  # its loop is closed: nobody waits there any more
+                    continue
+                return
+            self.running -= 1
+
+
+def _set_once(future: asyncio.Future[bool], late: bool) -> None:
+    if not future.done():
+        future.set_result(late)
+
+
+def _span(rate: Rate) -> str:
+    names = {1: "a second", 60: "a minute", 3600: "an hour", 86400: "a day"}
+    return names.get(int(rate.seconds), f"{rate.seconds:g} seconds")
+
+
+class Limits:
+    """All meters of a host. A meter lives as long as it may matter."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._meters: dict[tuple[object, ...], Meter] = {}
+        self._lock = threading.Lock()
+
+    def meter(self, key: tuple[object, ...], limit: Limit) -> Meter:
+        """The meter of one limit for one counted party."""
+        meter = self._meters.get(key)
+        if meter is None or meter.limit is not limit:
+            with self._lock:
+                meter = self._meters.get(key)
+                if meter is None or (meter.limit is not limit and meter.limit != limit):
+                    meter = self._meters[key] = Meter(limit, self._clock)
+                elif meter.limit is not limit:
+                    meter.limit = limit
+        return meter
+
+    def forget_session(self, session: str) -> None:
+        """Drop the meters of a session that has ended."""
+        with self._lock:
+            gone = [k for k in self._meters if k[0] == "session" and k[-1] == session]
+            for key in gone:
+                del self._meters[key]
+
+
+def applies(limit: Limit, spec: ToolSpec) -> bool:
+    """Whether a limit counts calls of this tool."""
+    return not limit.tools or any_glob(limit.tools)(spec.name)
+
+
+def meter_key(limit: Limit, profile: str, index: int, tool: str) -> tuple[str, ...]:
+    """The fixed part of a meter's key; who is counted comes behind it."""
+    return (limit.per, profile, str(index), tool if limit.per == "tool" else "")

@@ -1,0 +1,57 @@
+"""What the pipeline needs from the rest of the host; joined in `host.build`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from toolcrib.core.approval import ApprovalRequest, Grant
+from toolcrib.core.events import Record
+from toolcrib.errors import StoreError
+from toolcrib.reasons import Status
+
+
+class TrailWriter(Protocol):
+    """Where records go."""
+
+    broken: StoreError | None
+
+    @property
+    def live(self) -> bool: ...
+    def append(self, record: Record) -> int: ...
+    def append_and_wait(self, record: Record) -> asyncio.Future[None] | None: ...
+    def fact(self, type: str, call_id: str | None, data: dict[str, Any]) -> None: ...
+    def retry(self) -> None: ...
+
+
+class Hider(Protocol):
+    """Hides secrets."""
+
+    @property
+    def has_secrets(self) -> bool: ...
+    def value(self, obj: Any) -> Any: ...
+    def text(self, text: str) -> str: ...
+    def clean_keys(self, names: Any) -> bool: ...
+
+
+class Counter(Protocol):
+    """Counts the endings of one tool's calls."""
+
+    def ended(self, status: Status, reason: str | None, seconds: float) -> None: ...
+
+
+class Asker(Protocol):
+    """Where people are asked."""
+
+    async def ask(self, request: ApprovalRequest, *, max_pending: int = 20) -> ApprovalRequest: ...
+    async def redeem(self, request: ApprovalRequest, call_id: str) -> bool: ...
+    async def find_grant(
+        self,
+        *,
+        tool: str,
+        digest: str,
+        principal: str,
+        session: str | None,
+        revision: str,
+        call_id: str | None = None,
+    ) -> Grant | None: ...

@@ -1,0 +1,100 @@
+"""Arguments: checked against the schema, defaults filled in, converted to the function's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.jsontext import check_value
+from toolcrib.core.result import ToolResult
+from toolcrib.core.schema import Problem
+from toolcrib.errors import JsonError
+from toolcrib.pipeline.plan import Plan
+from toolcrib.pipeline.shaping import encode
+
+if TYPE_CHECKING:
+    from toolcrib.pipeline.flight import Flight
+
+
+class Invalid(Exception):
+    """The arguments do not fit; lists every problem."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def result(self, ctx: ToolContext) -> ToolResult:
+        """The ending of a call with such arguments."""
+        from toolcrib.pipeline.endings import failed
+
+        first = self.problems[0]
+        text = f"{first.path} {first.message}" if first.path else first.message
+        if len(self.problems) > 1:
+            text += f" (and {len(self.problems) - 1} more)"
+        details = {"problems": msgspec.to_builtins(self.problems)}
+        return failed(ctx, "invalid_arguments", f"the arguments do not fit: {text}", details)
+
+
+def prepare(
+    plan: Plan, ctx: ToolContext, arguments: Mapping[str, Any] | None, flight: Flight, limit: int
+) -> None:
+    """Check `arguments` and put their normal form on the context; raises `Invalid`."""
+    args: dict[str, Any] = {} if arguments is None else _copied(ctx, arguments)
+    ctx.arguments = args
+    if plan.defaults is not None:
+        for name, value in plan.defaults.items():
+            if name not in args:
+                args[name] = value if value.__class__ in _FLAT else deepcopy(value)
+    try:
+        fits = plan.is_valid(args)
+        flight.encoded = encoded = encode(args)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        flight.take_unchecked(args)
+        raise Invalid([_unfit(args, error)]) from None
+    if not fits:
+        raise Invalid(list(plan.validator.problems(args)) or [_problem("does not fit the schema")])
+    if len(encoded) > limit:
+        text = f"are too large: {len(encoded)} bytes, at most {limit}"
+        flight.encoded = b""
+        raise Invalid([Problem(path="", message=text, rule="size")])
+    if b"null" in encoded:
+        # Either a real null or a NaN that the encoder wrote as null.
+        try:
+            check_value(args)
+        except JsonError as error:
+            raise Invalid([Problem(path="", message=str(error), rule="json")]) from None
+    if plan.convert is None:
+        ctx.typed = args
+        return
+    try:
+        ctx.typed = plan.convert(args)
+    except ValueError as error:
+        path = str(getattr(error, "path", ""))
+        message = str(getattr(error, "message", error))
+        raise Invalid([Problem(path=path, message=message, rule="type")]) from None
+
+
+_FLAT = frozenset({str, int, float, bool, type(None)})
+
+
+def _problem(message: str) -> Problem:
+    return Problem(path="", message=message, rule="schema")
+
+
+def _copied(ctx: ToolContext, arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, dict | Mapping):
+        return dict(cast("Mapping[str, Any]", arguments))
+    ctx.arguments = {}
+    raise Invalid([_problem(f"must be an object, not {type(arguments).__name__}")])
+
+
+def _unfit(args: dict[str, Any], error: BaseException) -> Problem:
+    try:
+        check_value(args)
+    except JsonError as problem:
+        return Problem(path="", message=str(problem), rule="json")
+    return Problem(path="", message=f"are not JSON values: {error}", rule="json")

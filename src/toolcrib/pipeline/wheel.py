@@ -1,0 +1,68 @@
+"""Calls that run, and the clock that stops those past their deadline.
+
+One timer sweeps all running calls of a loop every 50 ms. A timer per call would cost more than
+the rest of the pipeline together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from toolcrib.pipeline.flight import NEVER, Flight
+
+TICK = 0.05
+
+
+class Wheel:
+    """The running calls of one event loop."""
+
+    __slots__ = ("_ticking", "loop", "running")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.running: dict[str, Flight] = {}
+        self._ticking = False
+
+    def watch(self, flight: Flight, seconds: float | None) -> None:
+        """Stop the call's task when `seconds` are over; None means never."""
+        self.running[flight.ctx.call_id] = flight
+        if seconds is None:
+            flight.expires = NEVER
+            return
+        flight.expires = time.monotonic() + seconds
+        if seconds < TICK * 4:
+            self.loop.call_later(seconds, self._sweep)
+        if not self._ticking:
+            self._ticking = True
+            self.loop.call_later(TICK, self._tick)
+
+    def _tick(self) -> None:
+        self._sweep()
+        if self.running:
+            self.loop.call_later(TICK, self._tick)
+        else:
+            self._ticking = False
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for flight in list(self.running.values()):
+            if flight.expires <= now:
+                stop(flight, "timeout")
+
+    def cancel(self, call_id: str, why: str = "cancelled") -> bool:
+        """Stop one call, from any thread."""
+        flight = self.running.get(call_id)
+        if flight is None:
+            return False
+        self.loop.call_soon_threadsafe(stop, flight, why)
+        return True
+
+
+def stop(flight: Flight, why: str) -> None:
+    """Cancel the call's task once; the pipeline turns the cancellation into an ending."""
+    if flight.stop is None and flight.task is not None:
+        flight.stop = why
+        flight.expires = NEVER
+        flight.ctx.cancelled = True
+        flight.task.cancel()
