@@ -63,28 +63,6 @@ class ToolContext:
     appear in the schema. Built by hand, `ToolContext(session_id="s1")` is enough for tests.
     """
 
-    __slots__ = (
-        "arguments",
-        "attempt",
-        "call_id",
-        "cancelled",
-        "deadline",
-        "depth",
-        "door",
-        "parent_id",
-        "policy",
-        "principal",
-        "profile",
-        "runtime",
-        "scratch",
-        "session",
-        "spec",
-        "still_running",
-        "tool",
-        "trace",
-        "typed",
-    )
-
     call_id: str
     tool: str
     arguments: dict[str, Any]
@@ -94,24 +72,25 @@ class ToolContext:
     session: SessionInfo | None
     profile: Profile | None
     policy: ToolPolicy | None
-    deadline: float | None
+    deadline: float | None = None
     """When the call must be over, on the `time.monotonic()` clock."""
-    attempt: int
-    depth: int
+    attempt: int = 0
+    """Which attempt this is, from 1; 0 while the call has not begun to run."""
+    depth: int = 0
     """0 for a call from outside, 1 for a call made by a tool, and so on."""
-    parent_id: str | None
-    door: str
+    parent_id: str | None = None
+    door: str = "python"
     """Through which transport the call came; `python` for calls in process."""
-    trace: str | None
-    cancelled: bool
+    trace: str | None = None
+    cancelled: bool = False
     """True once the call was cancelled or timed out; long work in threads should look."""
-    still_running: bool
+    still_running: bool = False
     """Set by an executor whose work goes on after a timeout or cancel."""
     typed: dict[str, Any]
     """The arguments as the types that the function is annotated with."""
-    scratch: dict[str, Any] | None
+    scratch: dict[str, Any] | None = None
     """A place for extensions to keep what belongs to this call; None until one needs it."""
-    runtime: CallRuntime | None
+    runtime: CallRuntime | None = None
     """What the call can reach in its host; None for a context that stands alone."""
 
     def __init__(
@@ -129,7 +108,6 @@ class ToolContext:
         policy: ToolPolicy | None = None,
         profile: Profile | None = None,
     ) -> None:
-        self.runtime = None
         self.call_id = call_id
         self.tool = tool
         self.arguments = self.typed = dict(arguments or {})
@@ -140,15 +118,6 @@ class ToolContext:
         self.session = _Stay(session_id or "", cwd or "", environment or {}, metadata or {})
         self.profile = profile
         self.policy = policy
-        self.deadline = None
-        self.attempt = 1
-        self.depth = 0
-        self.parent_id = None
-        self.door = "python"
-        self.trace = None
-        self.cancelled = False
-        self.still_running = False
-        self.scratch = None
 
     def __repr__(self) -> str:
         who = self.principal.name

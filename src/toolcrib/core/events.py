@@ -92,6 +92,24 @@ class CallRecord(msgspec.Struct, array_like=True, tag="call", gc=False):
     still_running: bool = False
 
 
+class OkRecord(msgspec.Struct, array_like=True, tag="ok", gc=False):
+    """A whole call that went the common way: allowed at once, one attempt, all of it kept.
+
+    The short form of `CallRecord`; most records are these, so they hold only what differs.
+    """
+
+    time: int
+    """Nanoseconds since 1970, when the call ended."""
+    call_id: str
+    about: msgspec.Raw
+    """tool, principal, session, profile, door, gate, rule, source: equal for many calls."""
+    arguments: msgspec.Raw
+    output: float | int | bool | None
+    decide_ns: int
+    run_ns: int
+    total_ns: int
+
+
 class OpenRecord(msgspec.Struct, array_like=True, tag="open", gc=False):
     """The first half of a call that is written in two: until it starts (verdict `allow`) or waits
     for a person (verdict `ask`)."""
@@ -154,7 +172,7 @@ class FactRecord(msgspec.Struct, array_like=True, tag="fact", gc=False):
     data: dict[str, Any]
 
 
-Record = CallRecord | OpenRecord | StartRecord | CloseRecord | FactRecord
+Record = OkRecord | CallRecord | OpenRecord | StartRecord | CloseRecord | FactRecord
 decode_record = msgspec.json.Decoder(Record).decode
 encode_record = msgspec.json.Encoder().encode
 
@@ -165,12 +183,27 @@ def events_of(record: Record, run: str, seq: int) -> Iterator[Event]:
         yield Event(id=f"{run}.{seq}.{index}", type=type_, time=time, call_id=call_id, data=data)
 
 
+def whole(r: OkRecord) -> CallRecord:
+    """The long form of a short record."""
+    tool, principal, session, profile, door, gate, rule, source = msgspec.json.decode(r.about)
+    total = r.total_ns / 1e9
+    output = msgspec.Raw(encode_record(r.output))
+    return CallRecord(
+        r.time / 1e9 - total, r.call_id, tool, principal, session, profile, door, None,
+        "allow", gate, rule, source, r.arguments, len(bytes(r.arguments)), None, r.decide_ns / 1e9,
+        "ok", None, None, output, len(bytes(output)), None,
+        1, 0.0, 0.0, r.run_ns / 1e9, total,
+    )  # fmt: skip
+
+
 _Fact = tuple[str, float, str | None, dict[str, Any]]
 
 
 def _facts(record: Record) -> Iterator[_Fact]:
     if isinstance(record, FactRecord):
         yield record.event, record.time, record.call_id, record.data
+    elif isinstance(record, OkRecord):
+        yield from _facts(whole(record))
     elif isinstance(record, StartRecord):
         yield "call.started", record.time, record.call_id, {"wait_s": record.wait_s}
     elif isinstance(record, CloseRecord):

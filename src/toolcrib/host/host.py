@@ -586,7 +586,7 @@ class ToolHost:
             0, 0.0, 0.0, 0.0, 0.0,
         )  # fmt: skip
         parts.trail.append(record)
-        self.metrics.for_tool("unknown").ended(row.status, reason, 0.0)
+        self.metrics.other.ended(row.status, reason, 0.0)
         failure = Failure(
             reason=reason, message=message, details={"gate": "find"}, retryable=row.retry == "yes"
         )

@@ -30,6 +30,13 @@ class Listeners(Protocol):
     def publish(self, event: Event) -> None: ...
 
 
+class _Nobody:
+    active = False
+
+    def publish(self, event: Event) -> None:
+        """Nobody listens."""
+
+
 class Trail:
     """Numbers, chains and signs records; one trail is one writer's run.
 
@@ -51,7 +58,7 @@ class Trail:
         """The number of the newest record."""
         self.broken: StoreError | None = None
         """Why the trail cannot be written now; while it is set, calls are refused."""
-        self._bus = bus
+        self._bus: Listeners = bus or _Nobody()
         self._key = key
         self._anchor = anchor
         self._anchored = (0, 0.0)
@@ -68,7 +75,7 @@ class Trail:
     @property
     def live(self) -> bool:
         """Whether somebody listens, so that events have to be made as things happen."""
-        return self._bus is not None and self._bus.active
+        return self._bus.active
 
     def append(self, record: Record) -> int:
         """Put `record` on the trail; it reaches the disk within a group commit."""
@@ -78,7 +85,7 @@ class Trail:
         if not self._poked or not seq & 1023:
             self._poked = True
             self._store.poke(now=False)
-        if self._bus is not None and self._bus.active:
+        if self._bus.active:
             self._tell(record, seq)
         return seq
 
@@ -93,7 +100,7 @@ class Trail:
             seq = self.seq = self.seq + 1
             self._waiting.append((seq, future))
         self._store.poke(now=True)
-        if self._bus is not None and self._bus.active:
+        if self._bus.active:
             self._tell(record, seq)
         return future
 
@@ -102,9 +109,8 @@ class Trail:
         self.append(FactRecord(time.time(), type, call_id, data))
 
     def _tell(self, record: Record, seq: int) -> None:
-        if self._bus is not None:
-            for event in events_of(record, self.run, seq):
-                self._bus.publish(event)
+        for event in events_of(record, self.run, seq):
+            self._bus.publish(event)
 
     # What the store calls, from its own thread, inside a transaction.
 

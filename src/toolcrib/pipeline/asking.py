@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from time import perf_counter
+from time import monotonic
 from typing import Any
 
 from toolcrib.core.approval import ApprovalRequest, binding_key, offered_reaches
@@ -32,7 +32,7 @@ class Asking:
         self, flight: Flight, decision: Decision, gate: str, recheck: Recheck
     ) -> ToolResult | None:
         """None when the call may run; otherwise how it ended. Any failure here is a no."""
-        began = perf_counter()
+        began = monotonic()
         try:
             return await self._settle(flight, decision, gate, recheck)
         except StoreError as error:
@@ -44,7 +44,7 @@ class Asking:
             details = {"gate": "approval", "problem": type(error).__name__}
             return failed(flight.ctx, "guard_failed", "asking for approval failed", details)
         finally:
-            flight.wait_s += perf_counter() - began
+            flight.wait_s += monotonic() - began
 
     async def _settle(
         self, flight: Flight, decision: Decision, gate: str, recheck: Recheck

@@ -22,31 +22,32 @@ from toolcrib.reasons import reason as reason_row
 _log = logging.getLogger("toolcrib")
 
 
+def raised(ctx: ToolContext, error: Exception) -> ToolResult:
+    """The ending of an attempt that raised. Only a tool's own words reach the caller."""
+    if isinstance(error, Denial):
+        reason = error.reason if is_reason(error.reason) else "action_not_allowed"
+        if reason_row(reason).status != "denied":
+            reason = "action_not_allowed"
+        return failed(ctx, reason, error.message, error.details)
+    if isinstance(error, ToolFailure):
+        return ctx.error(
+            error.message,
+            error.reason if is_reason(error.reason) else "tool_error",
+            retryable=error.retryable,
+            retry_after=error.retry_after,
+            **error.details,
+        )
+    _log.error("%s failed (call %s)", ctx.tool, ctx.call_id, exc_info=error)
+    text = f"{ctx.tool} failed unexpectedly; the log has the details under call {ctx.call_id}"
+    return failed(ctx, "unexpected_failure", text)
+
+
 async def attempt(plan: Plan, ctx: ToolContext) -> Any:
     """Run the tool once. What it raises becomes a result; only cancellation passes through."""
     try:
         return await plan.execute(ctx)
-    except Denial as denial:
-        reason = denial.reason if is_reason(denial.reason) else "action_not_allowed"
-        result = failed(ctx, reason, denial.message, denial.details)
-        if reason_row(reason).status != "denied":
-            return failed(ctx, "action_not_allowed", denial.message, denial.details)
-        return result
-    except ToolFailure as failure:
-        return ctx.error(
-            failure.message,
-            failure.reason if is_reason(failure.reason) else "tool_error",
-            retryable=failure.retryable,
-            retry_after=failure.retry_after,
-            **failure.details,
-        )
-    except Exception:
-        _log.exception("%s failed (call %s)", ctx.tool, ctx.call_id)
-        return failed(
-            ctx,
-            "unexpected_failure",
-            f"{ctx.tool} failed unexpectedly; the log has the details under call {ctx.call_id}",
-        )
+    except Exception as error:
+        return raised(ctx, error)
 
 
 async def attempts(

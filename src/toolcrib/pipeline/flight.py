@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from time import perf_counter
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -24,50 +24,33 @@ NEVER = float("inf")
 class Flight:
     """The clocks and facts of one call, from which its record is made."""
 
-    __slots__ = (
-        "began",
-        "ctx",
-        "decide_s",
-        "decision",
-        "encoded",
-        "expires",
-        "finished",
-        "gate",
-        "noted",
-        "opened",
-        "plan",
-        "queue_s",
-        "started",
-        "stop",
-        "task",
-        "total_s",
-        "wait_s",
-    )
+    # Most calls change few of these, so the defaults stand on the class.
+    decision: Decision = ABSTAIN
+    gate = ""
+    encoded = b""
+    """The arguments as JSON."""
+    decide_s = wait_s = queue_s = total_s = 0.0
+    started = finished = 0.0
+    task: asyncio.Task[Any] | None = None
+    stop: str | None = None
+    """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
+    expires = NEVER
+    """When the clock stops it, on the `time.monotonic()` clock."""
+    opened = False
+    """Whether the first half is on the trail already."""
+    noted: dict[str, Any] | None = None
+    """What the caller is told besides: an approver's note, changed arguments."""
 
     def __init__(self, ctx: ToolContext, plan: Plan, began: float) -> None:
         self.ctx = ctx
         self.plan = plan
         self.began = began
-        self.decision = ABSTAIN
-        self.gate = ""
-        self.encoded = b""
-        self.decide_s = self.wait_s = self.queue_s = self.total_s = 0.0
-        self.started = self.finished = 0.0
-        self.task: asyncio.Task[Any] | None = None
-        self.stop: str | None = None
-        """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
-        self.expires = NEVER
-        """When the clock stops it, on the `time.monotonic()` clock."""
-        self.opened = False
-        """Whether the first half is on the trail already."""
-        self.noted: dict[str, Any] | None = None
-        """What the caller is told besides: an approver's note, changed arguments."""
 
     def decided(self, decision: Decision, gate: str) -> None:
         """The gates have answered."""
         self.decision = decision
         self.gate = gate
-        self.decide_s = perf_counter() - self.began
+        self.decide_s = monotonic() - self.began
 
     def fingerprint(self) -> str:
         """Equal for equal calls: tool and arguments."""
@@ -101,7 +84,7 @@ class Flight:
     def record(self, result: ToolResult, hider: Hider, limit: int) -> CallRecord | CloseRecord:
         """The record of this ending: the whole call, or its second half."""
         ctx, plan = self.ctx, self.plan
-        now = perf_counter()
+        now = monotonic()
         self.total_s = now - self.began
         failure = result.error
         output, output_hash, size = NOTHING, None, 0

@@ -30,10 +30,13 @@ class Meter:
     __slots__ = (
         "_budget_used",
         "_clock",
+        "_burst",
         "_lock",
+        "_places",
         "_period",
         "_period_used",
         "_repeats",
+        "_speed",
         "_stamp",
         "_tokens",
         "_waiting",
@@ -46,6 +49,12 @@ class Meter:
         self._clock = clock
         self._lock = threading.Lock()
         self._tokens = float(limit.calls.count) if limit.calls else 0.0
+        self._speed = self._burst = 0.0
+        """Tokens a second and their most, when the limit is a rate and perhaps places to run."""
+        if limit.calls and not (limit.quota or limit.budget or limit.repeat):
+            self._speed = limit.calls.count / limit.calls.seconds
+            self._burst = float(limit.calls.count)
+        self._places = limit.concurrent if limit.concurrent is not None else float("inf")
         self._stamp = clock()
         self._period: int = -1
         self._period_used = 0
@@ -53,6 +62,24 @@ class Meter:
         self._repeats: dict[str, deque[float]] = {}
         self._waiting: deque[asyncio.Future[bool]] = deque()
         self.running = 0
+
+    def begin(self) -> bool:
+        """Use one call and take a running place in one step, where the limit is that simple and
+        both are free. False says that `take` and `enter` have to look."""
+        speed = self._speed
+        if not speed:
+            return False
+        with self._lock:
+            now = self._clock()
+            tokens = self._tokens + (now - self._stamp) * speed
+            if tokens > self._burst:
+                tokens = self._burst
+            if tokens < 1.0 or self.running >= self._places or self._waiting:
+                return False
+            self.running += 1
+            self._stamp = now
+            self._tokens = tokens - 1.0
+        return True
 
     def take(self, fingerprint: str | None) -> Refusal | None:
         """Use one call of the limit, or say why not. All or nothing."""
@@ -145,7 +172,7 @@ class Meter:
     def enter(self) -> bool:
         """Take a running place if one is free and nobody waits for it."""
         with self._lock:
-            if self.running < (self.limit.concurrent or 0) and not self._waiting:
+            if self.running < self._places and not self._waiting:
                 self.running += 1
                 return True
             return False
@@ -155,7 +182,7 @@ class Meter:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         with self._lock:
-            if self.running < (self.limit.concurrent or 0) and not self._waiting:
+            if self.running < self._places and not self._waiting:
                 self.running += 1
                 return None
             if len(self._waiting) >= self.limit.queue:
@@ -192,6 +219,9 @@ class Meter:
     def leave(self) -> None:
         """Give the running place back, or hand it to the first that waits."""
         with self._lock:
+            if not self._waiting:
+                self.running -= 1
+                return
             while self._waiting:
                 future = self._waiting.popleft()
                 try:

@@ -12,28 +12,30 @@ import asyncio
 import itertools
 import secrets
 import time
+from asyncio import CancelledError, current_task, get_running_loop
 from collections.abc import Callable, Mapping
-from time import perf_counter
+from time import monotonic, time_ns
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from toolcrib.core.context import ToolContext
-from toolcrib.core.decision import RANK, Decision
-from toolcrib.core.events import CallRecord, OpenRecord, StartRecord
+from toolcrib.core.decision import ABSTAIN, RANK, Decision
+from toolcrib.core.events import OkRecord, OpenRecord, StartRecord
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
 from toolcrib.pipeline.asking import Asking
-from toolcrib.pipeline.attempts import attempt, attempts
+from toolcrib.pipeline.attempts import attempts, raised
 from toolcrib.pipeline.endings import denied, failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check
 from toolcrib.pipeline.limits import Meter
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
-from toolcrib.pipeline.shaping import captured, cut, encode, hide, plain
+from toolcrib.pipeline.shaping import cut, encode, hide, plain
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
 
@@ -81,9 +83,9 @@ class Pipeline:
         parent: ToolContext | None = None,
     ) -> ToolResult:
         """One call, from arrival to result. Never raises for something that is about the call."""
-        began = perf_counter()
+        began = monotonic()
         ctx = _new(ToolContext)
-        ctx.call_id = call_id or self.new_id()
+        ctx.call_id = call_id or f"{self._prefix}{self._count():x}"
         ctx.tool = plan.name
         ctx.spec = plan.spec
         ctx.principal = who
@@ -91,37 +93,18 @@ class Pipeline:
         ctx.profile = plan.profile
         ctx.policy = plan.policy
         ctx.door = door
-        ctx.attempt = 0
-        ctx.cancelled = ctx.still_running = False
-        ctx.parent_id = None
-        ctx.depth = 0
-        ctx.deadline = ctx.trace = ctx.scratch = None
         ctx.runtime = self._runtime
         flight = Flight(ctx, plan, began)
-
-        if parent is not None:
-            ctx.parent_id, ctx.depth = parent.call_id, parent.depth + 1
-            ctx.trace = parent.trace
-            if ctx.depth > plan.max_depth:
-                text = f"tools called tools more than {plan.max_depth} deep"
-                return await self._refuse(
-                    flight, Decision.deny("call_depth_exceeded", text), "depth"
-                )
+        trail = self.trail
 
         # find, pin
         refusal = plan.refusal
         if refusal is None and plan.visibility is not None:
             refusal = plan.visibility(who)
+        if refusal is None and (parent is not None or self.stopping or trail.broken is not None):
+            refusal = self._out_of_order(flight, parent)
         if refusal is not None:
-            ctx.arguments = {}
             return await self._refuse(flight, refusal, "find", arguments)
-        if self.stopping:
-            return await self._end(flight, failed(ctx, "host_stopping"))
-        if self.trail.broken is not None:
-            self.trail.retry()
-            return await self._refuse(
-                flight, Decision.deny("audit_unavailable", str(self.trail.broken)), "trail"
-            )
 
         # validate
         try:
@@ -133,83 +116,81 @@ class Pipeline:
         decision, gate = plan.base, plan.base_gate
         for check in plan.dynamic:
             said = ask_check(check, ctx)
-            if RANK[said.verdict] > RANK[decision.verdict]:
+            if said is not ABSTAIN and RANK[said.verdict] > RANK[decision.verdict]:
                 decision, gate = said, check.name
                 if said.verdict == "deny":
                     break
-        flight.decided(decision, gate)
+        flight.decision, flight.gate = decision, gate
+        flight.started = started = monotonic()
+        flight.decide_s = started - began
         if decision.verdict == "deny":
             return await self._refuse(flight, decision, gate)
 
-        # reserve
-        meters = plan.meters(who, session.id if session is not None else None)
-        for index, meter in enumerate(meters):
-            over = meter.take(flight.fingerprint() if plan.repeats else None)
-            if over is not None:
-                for taken in meters[:index]:
-                    taken.refund()
-                return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
+        # reserve: with a place to run in the same step, where nobody has to be asked
+        meters = plan.meters(who, None if session is None else session.id)
+        held = 0
+        if meters:
+            at_once = decision.verdict == "allow"
+            for index, meter in enumerate(meters):
+                if at_once and held == index and meter.begin():
+                    held = index + 1
+                    continue
+                over = meter.take(flight.fingerprint() if plan.repeats else None)
+                if over is not None:
+                    _give_back(meters[:index], held)
+                    return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
 
-        loop = asyncio.get_running_loop()
+        loop = get_running_loop()
         wheel = self._wheel
         if wheel is None or wheel.loop is not loop:
             wheel = self._wheel_of(loop)
-        flight.task = asyncio.current_task()
-
-        held: list[Meter] | None = None
+        flight.task = current_task(loop)
         try:
             # ask, recheck
             if decision.verdict == "ask":
                 wheel.watch(flight, None)
                 self._open(flight, "ask")
-                asked = await self.asking.settle(flight, decision, gate, self._recheck)
-                if asked is not None:
+                ending = await self.asking.settle(flight, decision, gate, self._recheck)
+                if ending is not None:
                     _refund(meters)
-                    return await self._end(flight, asked)
+                    return await self._end(flight, ending)
                 plan = flight.plan
 
             # queue
-            for meter in meters:
-                if meter.limit.concurrent is not None:
-                    if not meter.enter():
-                        wheel.watch(flight, None)
-                        waited = perf_counter()
-                        over = await meter.wait()
-                        flight.queue_s += perf_counter() - waited
-                        if over is not None:
-                            _refund(meters)
-                            return await self._refuse(
-                                flight, over.decision, "limit", wait=over.retry_after
-                            )
-                    if held is None:
-                        held = []
-                    held.append(meter)
+            while held < len(meters):
+                refused = await self._enter(flight, meters[held], wheel)
+                if refused is not None:
+                    _refund(meters)
+                    return refused
+                held += 1
 
             # on record before it runs
-            if plan.sync or flight.opened or self.trail.live:
+            if plan.sync or flight.opened or trail.live:
                 try:
                     written = self._start(flight)
                     if written is not None:
                         await written
                 except StoreError as error:
                     _refund(meters)
-                    return await self._refuse(
-                        flight, Decision.deny("audit_unavailable", str(error)), "trail"
-                    )
+                    broken = Decision.deny("audit_unavailable", str(error))
+                    return await self._refuse(flight, broken, "trail")
+                flight.started = started = monotonic()
 
             # run
             limit = plan.timeout
             if timeout is not None and (limit is None or timeout < limit):
                 limit = timeout
-            flight.started = perf_counter()
-            if plan.spec.retry is None:
+            if plan.spec.retry is not None:
+                value = await attempts(plan, flight, wheel, limit, trail)
+            else:
                 wheel.watch(flight, limit)
                 ctx.attempt = 1
-                value = await attempt(plan, ctx)
-            else:
-                value = await attempts(plan, flight, wheel, limit, self.trail)
-            flight.finished = perf_counter()
-        except asyncio.CancelledError:
+                try:
+                    value = await plan.execute(ctx)
+                except Exception as error:
+                    value = raised(ctx, error)
+            flight.finished = finished = monotonic()
+        except CancelledError:
             stopped = self._stopped(flight)
             if stopped is None:
                 self._end_unheard(flight)
@@ -220,77 +201,76 @@ class Pipeline:
             raise
         finally:
             wheel.running.pop(ctx.call_id, None)
-            if held is not None:
-                for meter in held:
+            if held:
+                for meter in meters[:held]:
                     meter.leave()
 
+        # shape
         if flight.stop is not None:
             value = self._stopped(flight) or value
-
-        # shape
         if type(value) is ToolResult:
             return await self._end(flight, self._shape(plan, ctx, flight, value))
         try:
             output = plain(value)
             encoded = encode(output)
         except (TypeError, ValueError, RecursionError) as error:
-            result = failed(ctx, "invalid_output", str(error))
-            return await self._end(flight, result)
+            return await self._end(flight, failed(ctx, "invalid_output", str(error)))
         if (
-            plan.checks_output
-            or len(encoded) > self.settings.max_output
+            flight.opened
+            or flight.queue_s
+            or decision is not plan.base
+            or ctx.parent_id is not None
+            or ctx.attempt != 1
+            or not plan.clean
+            or type(output) not in plan.plain_outputs
+            or len(flight.encoded) > self.settings.audit_capture
             or self.hider.has_secrets
-            or flight.opened
-            or flight.noted
         ):
             result = ToolResult(call_id=ctx.call_id, output=output)
             return await self._end(flight, self._shape(plan, ctx, flight, result))
-        return self._end_well(plan, ctx, flight, output, encoded)
-
-    def _end_well(
-        self, plan: Plan, ctx: ToolContext, flight: Flight, output: Any, encoded: bytes
-    ) -> ToolResult:
-        """The common ending, without detours: one whole record, nothing to hide or to wait for."""
-        now = perf_counter()
-        total = now - flight.began
-        capture = self.settings.audit_capture
-        size = len(encoded)
-        arguments, arguments_hash = flight.arguments(self.hider, capture)
-        session = ctx.session
-        decision = flight.decision
-        self.trail.append(
-            CallRecord(
-                time.time() - total,
+        # The common ending: nothing to hide, to cut or to wait for, and one short record.
+        total = finished - began
+        trail.append(
+            OkRecord(
+                time_ns(),
                 ctx.call_id,
-                plan.name,
-                ctx.principal.name,
-                None if session is None else session.id,
-                plan.profile_name,
-                ctx.door,
-                ctx.parent_id,
-                "allow",
-                flight.gate,
-                decision.rule,
-                decision.source,
-                arguments,
-                len(flight.encoded),
-                arguments_hash,
-                flight.decide_s,
-                "ok",
-                None,
-                None,
-                msgspec.Raw(encoded) if size <= capture else captured(encoded, capture),
-                size,
-                None if size <= capture else flight.hash(encoded),
-                1,
-                0.0,
-                flight.queue_s,
-                flight.finished - flight.started,
-                total,
+                plan.about(who, None if session is None else session.id, door),
+                Raw(flight.encoded),
+                output,
+                int(flight.decide_s * 1e9),
+                int((finished - started) * 1e9),
+                int(total * 1e9),
             )
         )
         plan.counter.ended("ok", None, total)
         return ToolResult(call_id=ctx.call_id, output=output)
+
+    def _out_of_order(self, flight: Flight, parent: ToolContext | None) -> Decision | None:
+        """What refuses any call at the moment, or this one for where it comes from."""
+        ctx = flight.ctx
+        if parent is not None:
+            ctx.parent_id, ctx.depth, ctx.trace = parent.call_id, parent.depth + 1, parent.trace
+            if ctx.depth > flight.plan.max_depth:
+                text = f"tools called tools more than {flight.plan.max_depth} deep"
+                return Decision.deny("call_depth_exceeded", text)
+        if self.stopping:
+            return Decision.deny("host_stopping")
+        if self.trail.broken is not None:
+            self.trail.retry()
+            return Decision.deny("audit_unavailable", str(self.trail.broken))
+        return None
+
+    async def _enter(self, flight: Flight, meter: Meter, wheel: Wheel) -> ToolResult | None:
+        """Take a running place, waiting for one if need be; a result when there is none."""
+        if meter.enter():
+            return None
+        wheel.watch(flight, None)
+        began = monotonic()
+        over = await meter.wait()
+        flight.queue_s += monotonic() - began
+        if over is None:
+            return None
+        return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
 
     def _shape(
         self, plan: Plan, ctx: ToolContext, flight: Flight, result: ToolResult
@@ -368,7 +348,7 @@ class Pipeline:
         why, task = flight.stop, flight.task
         if why is None or task is None:
             return None
-        flight.finished = flight.finished or perf_counter()
+        flight.finished = flight.finished or monotonic()
         if task.uncancel() > 0:
             return None  # the caller's own cancel came at the same time and wins
         if why == "timeout":
@@ -462,6 +442,14 @@ def decide(plan: Plan, ctx: ToolContext) -> tuple[Decision, str]:
         if RANK[said.verdict] > RANK[decision.verdict]:
             decision, gate = said, check.name
     return decision, gate
+
+
+def _give_back(meters: tuple[Meter, ...], held: int) -> None:
+    """Undo what the first meters of a call were charged, its running places included."""
+    for index, meter in enumerate(meters):
+        meter.refund()
+        if index < held:
+            meter.leave()
 
 
 def _refund(meters: tuple[Meter, ...]) -> None:

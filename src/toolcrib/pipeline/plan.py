@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from toolcrib.core.canonical import digest
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import RANK, Decision
@@ -39,6 +41,8 @@ class Plan:
     """One tool under one profile, compiled. A call walks it."""
 
     __slots__ = (
+        "_abouts",
+        "_last_about",
         "_limits",
         "_metered",
         "_meters",
@@ -62,6 +66,7 @@ class Plan:
         "is_valid",
         "max_depth",
         "name",
+        "plain_outputs",
         "policy",
         "profile",
         "profile_name",
@@ -98,10 +103,15 @@ class Plan:
         self.base, self.base_gate = _settle(self.checks)
         self.refusal = _refusal(entry, profile, self.base)
         self.visibility = _visibility(self, gates)
+        if self.visibility is not None:
+            # Seeing the tool already took the permissions; they are not asked for twice.
+            self.dynamic = tuple(check for check in self.dynamic if check.name != "role")
         self._validator: Validator | None = None
         self.is_valid: Callable[[Any], bool] = self._first_check
         self._output: Validator | None = None
         self.checks_output = spec.output_schema is not None
+        self.plain_outputs = _plain_outputs(spec.output_schema)
+        """Python types that surely fit the output schema, and hold nothing to hide or to cut."""
         self.defaults = entry.defaults or None
         self.convert = entry.convert
         self.execute: Execute = wrap(entry.execute, extensions)
@@ -114,6 +124,8 @@ class Plan:
         self.approval = profile.approval if profile else ApprovalRules()
         self.max_depth = profile.max_depth if profile else 8
         self._revision: str | None = None
+        self._last_about: tuple[Any, str | None, str, msgspec.Raw] = (None, None, "", msgspec.Raw())
+        self._abouts: dict[tuple[int, str | None, str], tuple[Principal, msgspec.Raw]] = {}
         self._limits = limits
         self._metered = _metered(spec.name, profile, entry)
         self._per_session = any(limit.per == "session" for _, limit in self._metered)
@@ -145,6 +157,23 @@ class Plan:
             knobs = self.policy.to_dict() if self.policy else {}
             self._revision = digest([self.profile.revision if self.profile else "", knobs])[:16]
         return self._revision
+
+    def about(self, who: Principal, session: str | None, door: str) -> msgspec.Raw:
+        """The part of a short record that is the same for all calls of this caller."""
+        last = self._last_about
+        if last[0] is who and last[1] == session and last[2] == door:
+            return last[3]
+        key = (id(who), session, door)
+        kept = self._abouts.get(key)
+        if kept is None or kept[0] is not who:
+            if len(self._abouts) > 1000:
+                self._abouts.clear()
+            base = self.base
+            parts = [self.name, who.name, session, self.profile_name, door]
+            raw = msgspec.Raw(msgspec.json.encode([*parts, self.base_gate, base.rule, base.source]))
+            kept = self._abouts[key] = (who, raw)
+        self._last_about = (who, session, door, kept[1])
+        return kept[1]
 
     def meters(self, who: Principal, session: str | None) -> tuple[Meter, ...]:
         """The meters that a call of this caller turns."""
@@ -236,7 +265,7 @@ def _visibility(plan: Plan, gates: Sequence[Gate]) -> Callable[[Principal], Deci
         return None
     roles = role_check(spec)
 
-    def visible(who: Principal) -> Decision | None:
+    def rules(who: Principal) -> Decision | None:
         if profile is not None and not may_reach(profile, spec, who):
             probe = ToolContext(tool=spec.name, principal=who, spec=spec, profile=profile)
             said = ask_check(profile_check(profile, spec), probe)
@@ -245,6 +274,15 @@ def _visibility(plan: Plan, gates: Sequence[Gate]) -> Callable[[Principal], Deci
             said = roles.test(ToolContext(tool=spec.name, principal=who))
             if said.verdict == "deny":
                 return said
+        return None
+
+    if not gates:
+        return remembered(rules)
+
+    def visible(who: Principal) -> Decision | None:
+        said = rules(who)
+        if said is not None:
+            return said
         for gate in gates:
             try:
                 seen = gate.visible(spec, who, profile)
@@ -259,15 +297,45 @@ def _visibility(plan: Plan, gates: Sequence[Gate]) -> Callable[[Principal], Deci
     return visible
 
 
+def remembered(
+    test: Callable[[Principal], Decision | None],
+) -> Callable[[Principal], Decision | None]:
+    """`test`, asked once for each caller: its answer depends on nothing else."""
+    known: dict[int, tuple[Principal, Decision | None]] = {}
+
+    def ask(who: Principal) -> Decision | None:
+        kept = known.get(id(who))
+        if kept is None or kept[0] is not who:
+            if len(known) > 1000:
+                known.clear()
+            kept = known[id(who)] = (who, test(who))
+        return kept[1]
+
+    return ask
+
+
+def _plain_outputs(schema: Mapping[str, Any] | None) -> frozenset[type]:
+    numbers: dict[str, set[type]] = {
+        "integer": {int},
+        "number": {int, float},
+        "boolean": {bool},
+        "null": {type(None)},
+    }
+    if schema is None:
+        return frozenset().union(*numbers.values())
+    return frozenset(numbers.get(str(schema.get("type")), ())) if len(schema) == 1 else frozenset()
+
+
 def _clean(schema: Mapping[str, Any], hider: Hider) -> bool:
-    """Whether arguments that fit the schema can hold no key that has to be hidden."""
+    """Whether arguments that fit the schema can hold nothing that has to be hidden: no text, and
+    no key of a telling name."""
     if schema.get("additionalProperties") is not False:
         return False
     properties: Mapping[str, Any] = schema.get("properties", {})
-    scalar = {"string", "integer", "number", "boolean", "null"}
     types = [part.get("type") for part in properties.values() if hasattr(part, "get")]
-    flat = len(types) == len(properties) and all(kind in scalar for kind in types)
-    return flat and hider.clean_keys(properties)
+    harmless = {"integer", "number", "boolean", "null"}
+    plain = len(types) == len(properties) and all(kind in harmless for kind in types)
+    return plain and hider.clean_keys(properties)
 
 
 def _metered(

@@ -11,6 +11,8 @@ from toolcrib.pipeline.parts import Hider
 
 MARK = "… [cut: {kept} of {original} characters]"
 PLAIN = frozenset({str, int, float, bool, type(None)})
+NUMBERS = frozenset({int, float, bool, type(None)})
+"""Values that can hold nothing to hide and nothing to cut."""
 encode = msgspec.json.Encoder(decimal_format="number").encode
 
 

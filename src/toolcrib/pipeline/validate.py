@@ -43,8 +43,11 @@ def prepare(
     plan: Plan, ctx: ToolContext, arguments: Mapping[str, Any] | None, flight: Flight, limit: int
 ) -> None:
     """Check `arguments` and put their normal form on the context; raises `Invalid`."""
-    args: dict[str, Any] = {} if arguments is None else _copied(ctx, arguments)
-    ctx.arguments = args
+    if type(arguments) is dict:
+        args = cast("dict[str, Any]", arguments).copy()
+    else:
+        args = {} if arguments is None else _copied(ctx, arguments)
+    ctx.arguments = ctx.typed = args
     if plan.defaults is not None:
         for name, value in plan.defaults.items():
             if name not in args:
@@ -55,27 +58,30 @@ def prepare(
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         flight.take_unchecked(args)
         raise Invalid([_unfit(args, error)]) from None
+    if not fits or len(encoded) > limit or b"null" in encoded:
+        _look_closer(plan, args, flight, fits, limit)
+    if plan.convert is not None:
+        try:
+            ctx.typed = plan.convert(args)
+        except ValueError as error:
+            path = str(getattr(error, "path", ""))
+            message = str(getattr(error, "message", error))
+            raise Invalid([Problem(path=path, message=message, rule="type")]) from None
+
+
+def _look_closer(plan: Plan, args: dict[str, Any], flight: Flight, fits: bool, limit: int) -> None:
     if not fits:
         raise Invalid(list(plan.validator.problems(args)) or [_problem("does not fit the schema")])
-    if len(encoded) > limit:
-        text = f"are too large: {len(encoded)} bytes, at most {limit}"
+    size = len(flight.encoded)
+    if size > limit:
         flight.encoded = b""
+        text = f"are too large: {size} bytes, at most {limit}"
         raise Invalid([Problem(path="", message=text, rule="size")])
-    if b"null" in encoded:
-        # Either a real null or a NaN that the encoder wrote as null.
-        try:
-            check_value(args)
-        except JsonError as error:
-            raise Invalid([Problem(path="", message=str(error), rule="json")]) from None
-    if plan.convert is None:
-        ctx.typed = args
-        return
+    # There is a null in the text: a real one, or a NaN that the encoder wrote so.
     try:
-        ctx.typed = plan.convert(args)
-    except ValueError as error:
-        path = str(getattr(error, "path", ""))
-        message = str(getattr(error, "message", error))
-        raise Invalid([Problem(path=path, message=message, rule="type")]) from None
+        check_value(args)
+    except JsonError as error:
+        raise Invalid([Problem(path="", message=str(error), rule="json")]) from None
 
 
 _FLAT = frozenset({str, int, float, bool, type(None)})
@@ -86,7 +92,7 @@ def _problem(message: str) -> Problem:
 
 
 def _copied(ctx: ToolContext, arguments: Any) -> dict[str, Any]:
-    if isinstance(arguments, dict | Mapping):
+    if isinstance(arguments, Mapping):
         return dict(cast("Mapping[str, Any]", arguments))
     ctx.arguments = {}
     raise Invalid([_problem(f"must be an object, not {type(arguments).__name__}")])

@@ -7,7 +7,7 @@ the rest of the pipeline together.
 from __future__ import annotations
 
 import asyncio
-import time
+from time import monotonic
 
 from toolcrib.pipeline.flight import NEVER, Flight
 
@@ -17,24 +17,25 @@ TICK = 0.05
 class Wheel:
     """The running calls of one event loop."""
 
-    __slots__ = ("_ticking", "loop", "running")
+    __slots__ = ("loop", "running", "ticking")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.running: dict[str, Flight] = {}
-        self._ticking = False
+        self.ticking = False
 
     def watch(self, flight: Flight, seconds: float | None) -> None:
         """Stop the call's task when `seconds` are over; None means never."""
-        self.running[flight.ctx.call_id] = flight
+        ctx = flight.ctx
+        self.running[ctx.call_id] = flight
         if seconds is None:
             flight.expires = NEVER
             return
-        flight.expires = time.monotonic() + seconds
+        ctx.deadline = flight.expires = monotonic() + seconds
         if seconds < TICK * 4:
             self.loop.call_later(seconds, self._sweep)
-        if not self._ticking:
-            self._ticking = True
+        if not self.ticking:
+            self.ticking = True
             self.loop.call_later(TICK, self._tick)
 
     def _tick(self) -> None:
@@ -42,10 +43,10 @@ class Wheel:
         if self.running:
             self.loop.call_later(TICK, self._tick)
         else:
-            self._ticking = False
+            self.ticking = False
 
     def _sweep(self) -> None:
-        now = time.monotonic()
+        now = monotonic()
         for flight in list(self.running.values()):
             if flight.expires <= now:
                 stop(flight, "timeout")

@@ -64,7 +64,9 @@ ENV = {"KEY": "key-98765", "TOKEN": "tok-12345", "THREADS": "16"}
 
 
 def plain(text: str) -> Any:
-    return YAML(typ="safe", pure=True).load(text)
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False
+    return yaml.load(text)
 
 
 @pytest.fixture
@@ -181,6 +183,7 @@ def test_formatting_orders_keys_and_keeps_comments() -> None:
         "tools:\n- name: x   # a\n\n  # b\n  kind: shell\n# c\n- {template: git}\n",
         "serve:\n  text: |\n    # not a comment\n    two\n  other: >-\n    folded\n    text\n",
         "profiles:\n  a: &a {trust: 1}\n  b: *a\nhost: {}\n",
+        "serve:\n  a: &x 1\n  b: &x 2\n  c: *x\n",
         "{version: 1, host: {threads: 4}}\n",
         "serve: {q: 'single', d: \"double\", n: 0o17, f: 1.10, e: ''}\n",
         "version: 1\r\nhost: {threads: 4}\r\n",

@@ -206,3 +206,15 @@ def test_messages_hide_secrets() -> None:
     told = "\n".join(str(mistake) for mistake in caught.value.all())
     assert "somebody" not in told
     assert len(caught.value.all()) == 3
+
+
+@pytest.mark.parametrize("text", ['include: ["a\\0b"]\n', 'host: {store: "sqlite:a\\0b"}\n'])
+def test_paths_with_nul_are_refused(tmp_path: Path, text: str) -> None:
+    assert "NUL character" in first_mistake(put(tmp_path, {"t.yaml": text}))
+
+
+def test_paths_are_relative_to_a_link_not_to_its_target(tmp_path: Path) -> None:
+    put(tmp_path, {"real/t.yaml": "host: {store: 'sqlite:x.db'}\n"})
+    link = tmp_path / "t.yaml"
+    link.symlink_to(tmp_path / "real" / "t.yaml")
+    assert load_config(link, env={}).settings.store == f"sqlite:{tmp_path / 'x.db'}"

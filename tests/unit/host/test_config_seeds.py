@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.profile import Match
+from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
 from toolcrib.host.config import config_from_mapping, load_config
 
@@ -73,7 +74,7 @@ rules:
 """
 
 
-def load(folder: Path, text: str, name: str = "tools.yaml"):
+def load(folder: Path, text: str, name: str = "tools.yaml") -> HostConfig:
     path = folder / name
     path.write_text(text)
     return load_config(path, env={})

@@ -238,6 +238,22 @@ async def test_a_queued_exporter_gets_batches(monkeypatch: pytest.MonkeyPatch) -
     await bus.stop()
 
 
+async def test_a_batch_that_is_full_at_the_start_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lane, "DELAY", 3600.0)
+    bus = Bus()
+    recorder = Recorder()
+    bus.add_exporter(recorder)
+    for number in range(lane.BATCH + 1):
+        bus.publish(event(number))
+    await bus.start()
+    async with asyncio.timeout(5):
+        await recorder.got.wait()
+    await bus.stop()
+    assert [len(b) for b in recorder.batches] == [lane.BATCH, 1]
+
+
 async def test_a_queued_exporter_waits_no_longer_than_the_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

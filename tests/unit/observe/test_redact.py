@@ -25,8 +25,8 @@ SECRET_KEYS = """
     password Password user_password PASSWD dbPassword userpassword passphrase secret
     client_secret clientSecret clientsecret aws_secret_access_key secretKey token access_token
     accessToken refreshtoken session_token csrf_token X-Auth-Token api_key apiKey APIKEY
-    API_KEY X-Api-Key x-api-key openai_api_keys authorization Authorization Proxy-
-    Authorization cookie Set-Cookie cookies private_key privateKey ssh_key credential
+    API_KEY X-Api-Key x-api-key openai_api_keys authorization Authorization
+    Proxy-Authorization cookie Set-Cookie cookies private_key privateKey ssh_key credential
     credentials aws_credentials access_key AccessKeyId signing_key connectionString
     refresh_tokens password2 token_value jwt otp password_hash secrets
 """

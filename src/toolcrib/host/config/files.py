@@ -21,16 +21,8 @@ def gather(path: Path, reading: Reading) -> list[Node]:
     """The top-level mappings of all files, the main one first."""
     files = _Files(path, reading)
     if files.add(path, None, ()):
-        for folder_file in _profile_files(path):
-            files.add(folder_file, None, ())
+        files.add_profiles(path.parent / "profiles")
     return files.roots
-
-
-def _profile_files(path: Path) -> list[Path]:
-    folder = path.parent / "profiles"
-    if not folder.is_dir():
-        return []
-    return sorted(file for file in folder.iterdir() if file.suffix in (".yml", ".yaml"))
 
 
 class _Files:
@@ -43,6 +35,9 @@ class _Files:
 
     def add(self, path: Path, place: Node | None, chain: tuple[Path, ...]) -> bool:
         """Read one file and what it includes; a file met again is read once."""
+        if "\0" in str(path):
+            self.wrong(place, "a path cannot hold a NUL character", "Remove it")
+            return False
         real = Path(os.path.realpath(path))
         if real in chain:
             names = [self.label(p) for p in (*chain[chain.index(real) :], real)]
@@ -54,9 +49,9 @@ class _Files:
         if len(self.seen) > MAX_FILES:
             self.wrong(place, f"over {MAX_FILES} files are included", "Include fewer")
             return False
-        label = self.label(path)
+        label, absolute = self.label(path), os.path.abspath(path)  # noqa: PTH100
         shown = os.path.join(os.path.dirname(self.main), label)  # noqa: PTH118, PTH120
-        origin = Origin(shown if not os.path.isabs(label) else label, label, real.parent)  # noqa: PTH117
+        origin = Origin(shown if not os.path.isabs(label) else label, label, Path(absolute).parent)  # noqa: PTH117
         text = self.text(path, origin, place)
         if text is None:
             return False
@@ -72,6 +67,19 @@ class _Files:
         self.roots.append(root)
         self.include(root, (*chain, real))
         return True
+
+    def add_profiles(self, folder: Path) -> None:
+        """Read the profile files of a folder, if it is there."""
+        if not folder.is_dir():
+            return
+        try:
+            found = sorted(file for file in folder.iterdir() if file.suffix in (".yml", ".yaml"))
+        except OSError as error:
+            message = f"{self.label(folder)} cannot be read: {error.strerror}"
+            self.wrong(None, message, "Check its permissions")
+            return
+        for file in found:
+            self.add(file, None, ())
 
     def label(self, path: Path) -> str:
         absolute = os.path.abspath(path)  # noqa: PTH100 - symbolic links stay as written
@@ -127,7 +135,7 @@ class _Files:
 
     def matches(self, item: Node, text: str) -> list[Path]:
         path = item.origin.base / text
-        if not glob.has_magic(text):
+        if "\0" in text or not glob.has_magic(text):
             return [path]
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
         if not found:

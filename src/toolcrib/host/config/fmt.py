@@ -62,6 +62,8 @@ def _round_trip(text: str, file: str) -> str:
     yaml.preserve_quotes = True
     yaml.brace_single_entry_mapping_in_flow_sequence = True
     yaml.width = _WIDTH
+    # An anchor may be defined anew; the library would warn of it.
+    yaml.composer.warn_double_anchors = False
     yaml.indent(mapping=2, sequence=4, offset=2)
     stream = io.StringIO()
     try:

@@ -190,7 +190,13 @@ def _reason(node: Node) -> str:
 
 
 def _path(node: Node) -> str:
-    return os.path.normpath(node.origin.base / _text(node))
+    return _absolute(node, _text(node))
+
+
+def _absolute(node: Node, path: str) -> str:
+    if "\0" in path:
+        raise Unfit("Remove it", message="holds a NUL character")
+    return os.path.normpath(node.origin.base / path)
 
 
 def _store(node: Node) -> str:
@@ -200,7 +206,7 @@ def _store(node: Node) -> str:
     scheme, _, path = text.partition(":")
     if scheme != "sqlite" or not path:
         raise Unfit
-    return f"sqlite:{os.path.normpath(node.origin.base / path)}"
+    return f"sqlite:{_absolute(node, path)}"
 
 
 _DURATION = r"^\s*([0-9]+(\.[0-9]+)?(us|ms|s|m|h|d|w))+\s*$"

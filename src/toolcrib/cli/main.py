@@ -1,0 +1,138 @@
+"""`toolcrib`: the commands, each loaded when it is used, and how the program ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from toolcrib import __version__
+from toolcrib.cli.options import State, debug_option, hush_log
+from toolcrib.cli.output import say
+from toolcrib.errors import ConfigError, JsonError, NotFound, StoreError, ToolcribError
+
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("start", "Start a project here."),
+    "call": ("run", "One call through the whole pipeline."),
+    "explain": ("run", "Who may, and why; nothing runs."),
+    "tools": ("inspect", "List tools; show NAME; check."),
+    "calls": ("inspect", "Recent calls; show ID, the trail of one call."),
+    "approvals": ("people", "What waits for a person; allow ID; deny ID."),
+    "grants": ("people", "What is remembered of approvals; revoke ID."),
+    "audit": ("trail", "Search, verify and export the trail."),
+    "config": ("settings", "Check, show, schema and fmt of toolcrib.yaml."),
+    "policy": ("policy", "Test and verify the rules."),
+    "doctor": ("doctor", "What is well and what is not, each with a cure."),
+    "plugins": ("inspect", "What is installed, and what it offers."),
+    "version": ("inspect", "The version."),
+}
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+class _Commands(click.Group):
+    """Knows its commands by name, so that help needs to load none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        from importlib import import_module
+
+        module = import_module(f"toolcrib.cli.{_COMMANDS[cmd_name][0]}")
+        return getattr(module, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            from toolcrib.core.units import did_you_mean
+
+            near = did_you_mean(name, _COMMANDS)
+            hint = f"Did you mean {near}?" if near else "See `toolcrib --help`."
+            raise click.UsageError(f"there is no command {name!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 ok, 1 the tool failed, 2 your input, 3 denied, 4 approval, 5 the host.",
+)
+@click.version_option(__version__, prog_name="toolcrib", message="%(prog)s %(version)s")
+@debug_option
+def cli() -> None:
+    """The guarded room where AI agents get their tools."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run one command and end the process with its exit code."""
+    state = State()
+    hush_log()
+    try:
+        code = _run(args, state)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing is left to be said to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = BROKEN_PIPE
+    _leave(code)
+
+
+def _run(args: Sequence[str] | None, state: State) -> int:
+    try:
+        done: Any = cli.main(args, prog_name="toolcrib", standalone_mode=False, obj=state)
+        return done if isinstance(done, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        say("Cancelled.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except ConfigError as error:
+        for mistake in error.all():
+            say(str(mistake))
+        code = 2
+    except (NotFound, JsonError) as error:
+        say(str(error))
+        code = 2
+    except (StoreError, ToolcribError) as error:
+        say(str(error))
+        code = 5
+    except OSError as error:
+        say(f"{error.filename or 'the system'}: {error.strerror or error}")
+        code = 5
+    except Exception as error:
+        say(f"Unexpected: {type(error).__name__}: {error}. `toolcrib --debug …` shows where.")
+        code = 5
+    if state.debug:
+        import traceback
+
+        traceback.print_exc()
+    return code
+
+
+def _leave(code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.stderr.flush()
+    me = threading.current_thread()
+    if any(thread is not me and not thread.daemon for thread in threading.enumerate()):
+        # A tool's thread that would not stop; the interpreter would wait for it.
+        os._exit(code)
+    sys.exit(code)

@@ -1,0 +1,136 @@
+"""The project a command works in: its configuration, its host and what it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from toolcrib.cli.output import Mistake, stdout_is_talk
+from toolcrib.core.settings import HostConfig
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Store
+    from toolcrib.host.host import ToolHost
+
+T = TypeVar("T")
+
+FILE = "toolcrib.yaml"
+STATE = ".toolcrib"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Project:
+    """A configuration that was read, with the store and the key it means."""
+
+    path: Path
+    config: HostConfig
+    store: Path | None
+    """The file of the store; None when nothing is kept."""
+    key: Path | None
+    anchor: Path | None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the configuration: calls from the command line work in it."""
+        return Path(os.path.abspath(self.path)).parent  # noqa: PTH100 - links stay as written
+
+    def host(self, *, approver: Any = None) -> ToolHost:
+        """The host with its tools, loaded. Raises `ConfigError` with every mistake."""
+        from toolcrib.host.host import ToolHost
+
+        host = ToolHost(config=self.config, approver=approver)
+        with stdout_is_talk():
+            host.load()
+        return host
+
+    def desk(self) -> ToolHost:
+        """A host without tools: enough to answer people's questions, and no code of theirs runs."""
+        from toolcrib.host.host import ToolHost
+
+        config = HostConfig(settings=replace(self.config.settings, profile=None))
+        return ToolHost(config=replace(config, secrets=self.config.secrets))
+
+    def prepare(self) -> None:
+        """Make the folder for local state, when the store stands there."""
+        if self.store is not None and self.store.parent == self.folder / STATE:
+            ignore_state(self.store.parent)
+
+    def read(self, work: Callable[[Store], Coroutine[Any, Any, T]], nothing: T) -> T:
+        """What `work` finds in the store; `nothing` when nothing was kept yet."""
+        if self.store is None or not self.store.exists():
+            return nothing
+        from toolcrib.host.parts import open_store
+
+        async def reading() -> T:
+            store = open_store("memory", self.config.settings)
+            await store.open()
+            try:
+                return await work(store)
+            finally:
+                await store.close()
+
+        return run(reading())
+
+
+def open_project(given: str | None) -> Project:
+    """The project of the configuration named, or found here or in a folder above."""
+    from toolcrib.host.config import load_config
+
+    path = find_config(given)
+    config = load_config(path)
+    settings = config.settings
+    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100 - links stay as written
+    name = settings.store or f"sqlite:{folder / STATE / 'trail.db'}"
+    kind, _, file = name.partition(":")
+    store = Path(file) if kind == "sqlite" else None
+    key = settings.audit_key or (f"{store}.key" if store is not None else None)
+    return Project(
+        path=path,
+        config=replace(config, settings=replace(settings, store=name, audit_key=key)),
+        store=store,
+        key=None if key is None else Path(key),
+        anchor=None if settings.audit_anchor is None else Path(settings.audit_anchor),
+    )
+
+
+def find_config(given: str | None) -> Path:
+    """The configuration's file, spelled from here so that editors can follow it."""
+    if given is not None:
+        if not Path(given).is_file():
+            raise Mistake(f"there is no file {given}. Name one that is there with --config")
+        return Path(given)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / FILE).is_file():
+            return Path(os.path.relpath(folder / FILE))
+    raise Mistake(
+        f"there is no {FILE} here or in a folder above. "
+        "Start one with `toolcrib init`, or name a file with --config"
+    )
+
+
+def ignore_state(folder: Path) -> None:
+    """Make the folder for local state, which no repository should hold."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Do asynchronous work; what it prints is talk."""
+    with stdout_is_talk():
+        return asyncio.run(work)
+
+
+def me() -> str:
+    """Who sits at the terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "cli"

@@ -1,0 +1,191 @@
+"""`toolcrib call` and `toolcrib explain`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolcrib.cli.options import DURATION, caller, common
+from toolcrib.cli.output import Mistake, put_json, say, table
+
+if TYPE_CHECKING:
+    from toolcrib.cli.project import Project
+    from toolcrib.host.host import ToolHost
+    from toolcrib.host.session import Session
+
+_INPUT = "A file with the arguments as a JSON object; - reads standard input."
+
+
+@click.command()
+@click.argument("name", metavar="TOOL")
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--input", "source", metavar="FILE", help=_INPUT)
+@caller
+@click.option("--timeout", type=DURATION, help="The longest the tool may work, such as 5s.")
+@click.option(
+    "--wait", type=DURATION, help="The longest to wait for a person; else as the profile says."
+)
+@common
+def call(
+    name: str,
+    pairs: tuple[str, ...],
+    source: str | None,
+    profile: str | None,
+    who: str | None,
+    timeout: float | None,
+    wait: float | None,
+    config: str | None,
+    as_json: bool,
+) -> int:
+    """One call through the whole pipeline.
+
+    KEY=VALUE is typed by the tool's schema. KEY:=JSON is taken as it stands, KEY=@FILE reads a
+    file, KEY.PART=VALUE reaches into an object, a key given again adds to a list. The call works
+    in the folder of the configuration.
+    """
+    from toolcrib.cli.approving import Asked, Desk, place_call
+    from toolcrib.cli.arguments import read_arguments
+    from toolcrib.cli.endings import exit_code, show_failure, show_output
+    from toolcrib.cli.project import open_project, run
+
+    project = open_project(config)
+    check_profile(project, profile)
+    project.prepare()
+    desk = Desk(project, profile or default_profile(project), wait)
+    host = project.host(approver=desk)
+    spec = host.get(name)
+    arguments = read_arguments(pairs, source, spec.input_schema if spec is not None else None)
+    asked = Asked(
+        tool=name,
+        arguments=arguments,
+        principal=who,
+        profile=profile,
+        timeout=timeout,
+        wait=wait,
+    )
+    result = run(place_call(host, project, asked, desk))
+    if as_json:
+        put_json(result.to_dict())
+    elif result.error is None:
+        show_output(result)
+    else:
+        given = {"--input": source, "--profile": profile, "--as": who, "--config": config}
+        more = [word for key, value in given.items() if value for word in (key, value)]
+        show_failure(
+            name,
+            result.error,
+            spec=spec,
+            given=arguments,
+            words=[*pairs, *more],
+            status=result.status,
+        )
+    return exit_code(result)
+
+
+@click.command()
+@click.argument("name", metavar="TOOL", required=False)
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--input", "source", metavar="FILE", help=_INPUT)
+@click.option("--all", "every", is_flag=True, help="A table of every tool.")
+@caller
+@common
+def explain(
+    name: str | None,
+    pairs: tuple[str, ...],
+    source: str | None,
+    every: bool,
+    profile: str | None,
+    who: str | None,
+    config: str | None,
+    as_json: bool,
+) -> int:
+    """Who may, and why. The code of the real decision; nothing runs."""
+    from toolcrib.cli.arguments import read_arguments
+    from toolcrib.cli.endings import show_explanation, unknown
+    from toolcrib.cli.project import open_project
+
+    if every == (name is not None):
+        raise Mistake("name one tool, or give --all for a table of every tool")
+    project = open_project(config)
+    check_profile(project, profile)
+    host = project.host()
+    session = _session(host, project, who, profile)
+    if name is None:
+        _explain_all(host, session, who, profile, as_json)
+        return 0
+    spec = host.get(name)
+    arguments = read_arguments(pairs, source, spec.input_schema if spec is not None else None)
+    said = host.explain(name, arguments, principal=who, profile=profile, session=session)
+    if as_json:
+        put_json(said.to_dict())
+    elif said.reason == "unknown_tool":
+        say(unknown(name, said.message or "no such tool"))
+    else:
+        show_explanation(said)
+    return 2 if said.reason == "unknown_tool" else 0
+
+
+def _session(
+    host: ToolHost, project: Project, who: str | None, profile: str | None
+) -> Session | None:
+    """A session as `call` has it, never opened; None when there can be none, which is explained."""
+    from toolcrib.errors import ConfigError
+
+    try:
+        return host.session(principal=who, profile=profile, cwd=project.folder, door="cli")
+    except ConfigError:
+        return None
+
+
+def _explain_all(
+    host: ToolHost, session: Session | None, who: str | None, profile: str | None, as_json: bool
+) -> None:
+    from toolcrib.cli.samples import sample_arguments
+
+    listed = {tool.name for tool in host.tools(profile=profile, principal=who, session=session)}
+    rows: list[dict[str, Any]] = []
+    for name in sorted(host.catalog.snapshot()):
+        spec = host.get(name)
+        arguments = sample_arguments(spec.input_schema) if spec is not None else {}
+        said = host.explain(name, arguments, principal=who, profile=profile, session=session)
+        # A tool that is listed can be called with some arguments: a no was about these ones.
+        depends = said.verdict == "deny" and name in listed
+        step = next((s for s in said.steps if s.verdict == said.verdict), None)
+        rows.append(
+            {
+                "tool": name,
+                "verdict": "depends" if depends else said.verdict,
+                "reason": said.reason,
+                "message": said.message or (step.rule if step is not None else None),
+                "source": step.source if step is not None else None,
+            }
+        )
+    if as_json:
+        put_json(rows)
+        return
+    table(
+        ("tool", "verdict", "reason", "because", "source"),
+        [
+            (r["tool"], r["verdict"], r["reason"] or "", r["message"] or "", r["source"] or "")
+            for r in rows
+        ],
+    )
+    if any(row["verdict"] == "depends" for row in rows):
+        say("depends: the answer depends on the arguments; explain one call to see it.")
+
+
+def check_profile(project: Project, profile: str | None) -> None:
+    """Refuse a profile that the configuration does not have."""
+    profiles = project.config.profiles
+    if profile is not None and profile not in profiles:
+        from toolcrib.core.units import did_you_mean
+
+        near = did_you_mean(profile, profiles)
+        known = f"Did you mean {near}?" if near else f"Known: {', '.join(profiles) or 'none'}"
+        raise Mistake(f"there is no profile {profile!r}. {known}")
+
+
+def default_profile(project: Project) -> str | None:
+    """The profile of calls that name none."""
+    return project.config.settings.profile or next(iter(project.config.profiles), None)

@@ -1,0 +1,104 @@
+"""What a provider promises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.entry import Entry
+from toolcrib.core.protocols import Provider
+from toolcrib.core.result import ToolResult
+from toolcrib.core.spec import ToolSpec
+from toolcrib.testing.contracts.promise import check_value, ends_badly, promise, snapshot
+from toolcrib.testing.contracts.specs import check_specs
+from toolcrib.testing.hosts import make_host
+
+
+class ProviderContract(ABC):
+    """Inherit, say how to make the provider, and name two calls."""
+
+    @abstractmethod
+    def make(self) -> Provider:
+        """A new provider that has not been entered."""
+
+    @abstractmethod
+    def good_call(self) -> tuple[str, Mapping[str, Any]]:
+        """The name of a listed tool, and arguments with which it ends well."""
+
+    @abstractmethod
+    def failing_call(self) -> tuple[str, Mapping[str, Any]]:
+        """The name of a listed tool, and arguments with which it fails."""
+
+    async def test_it_has_a_name_and_a_kind(self) -> None:
+        provider = self.make()
+        for what, text in (("name", provider.name), ("kind", provider.kind)):
+            promise(isinstance(text, str) and text, f"a provider has a {what}", text)
+
+    async def test_it_lists_specs_of_its_kind(self) -> None:
+        provider = self.make()
+        async with provider as entered:
+            specs = await entered.list_tools()
+        check_specs(specs, "a provider")
+        for spec in specs:
+            promise(spec.kind == provider.kind, "its specs carry its kind", spec.kind)
+
+    async def test_it_lists_the_same_tools_twice(self) -> None:
+        async with self.make() as provider:
+            first, second = await provider.list_tools(), await provider.list_tools()
+        promise(
+            _digests(first) == _digests(second),
+            "an unchanged tool has an unchanged digest; another one looks like a rug pull",
+        )
+
+    async def test_it_runs_what_it_lists(self) -> None:
+        name, arguments = self.good_call()
+        async with self.make() as provider:
+            ctx = _context(await _spec(provider, name), arguments)
+            before = snapshot(ctx)
+            value = await provider.execute(ctx)
+        check_value(value, "a provider")
+        ok = not isinstance(value, ToolResult) or value.status == "ok"
+        promise(ok, "the good call ends well", value)
+        promise(snapshot(ctx) == before, "a provider changes neither arguments nor call")
+
+    async def test_a_failure_is_reported_as_one(self) -> None:
+        name, arguments = self.failing_call()
+        async with self.make() as provider:
+            ctx = _context(await _spec(provider, name), arguments)
+            await ends_badly(provider.execute, ctx, "a provider")
+
+    async def test_it_refuses_what_it_does_not_list(self) -> None:
+        async with self.make() as provider:
+            stranger = ToolSpec(name="no_such_tool_here", kind=provider.kind)
+            await ends_badly(provider.execute, _context(stranger, {}), "a provider")
+
+    async def test_leaving_hides_no_exception(self) -> None:
+        provider = self.make()
+        await provider.__aenter__()
+        error = RuntimeError("from within")
+        kept: Any = await provider.__aexit__(RuntimeError, error, None)
+        promise(not kept, "leaving a provider swallows no exception", kept)
+
+    async def test_its_tools_run_in_a_host(self) -> None:
+        name, arguments = self.good_call()
+        async with self.make() as provider, make_host() as host:
+            for spec in await provider.list_tools():
+                host.register(Entry(spec, provider.execute, owner=f"provider {provider.name}"))
+            ended = await host.call(name, arguments)
+        promise(ended.status == "ok", "the good call ends well in a host", ended.error)
+
+
+def _digests(specs: Sequence[ToolSpec]) -> dict[tuple[str, str], str]:
+    return {(spec.name, spec.version): spec.digest for spec in specs}
+
+
+async def _spec(provider: Provider, name: str) -> ToolSpec:
+    found = [spec for spec in await provider.list_tools() if spec.name == name]
+    promise(found, f"the provider lists {name!r}")
+    return found[0]
+
+
+def _context(spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolContext:
+    return ToolContext(tool=spec.name, arguments=arguments, spec=spec, call_id="c1")

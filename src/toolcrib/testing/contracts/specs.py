@@ -1,0 +1,35 @@
+"""What holds for specs wherever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolcrib.core.schema import admit
+from toolcrib.core.spec import ToolSpec
+from toolcrib.errors import SchemaError
+from toolcrib.testing.contracts.promise import promise
+
+
+def check_specs(specs: Any, who: str) -> None:
+    """These are specs that a catalog takes: some, each once, with schemas that can be used."""
+    listed = isinstance(specs, Sequence) and not isinstance(specs, str | bytes)
+    promise(listed, f"{who} gives a sequence of specs", type(specs).__name__)
+    promise(len(specs), f"{who} gives one spec or more")
+    seen: set[tuple[str, str]] = set()
+    for spec in specs:
+        promise(isinstance(spec, ToolSpec), f"{who} gives ToolSpecs", type(spec).__name__)
+        promise(
+            (spec.name, spec.version) not in seen,
+            f"{who} gives each name and version once",
+            spec.name,
+        )
+        seen.add((spec.name, spec.version))
+        for schema in (spec.input_schema, spec.output_schema):
+            try:
+                if schema is not None:
+                    admit(schema)
+            except SchemaError as error:
+                raise AssertionError(
+                    f"broken promise: {who} gives schemas that can be used; {spec.name}: {error}"
+                ) from error
