@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,10 +35,7 @@ def read_arguments(
         key, raw, value = _split(pair)
         path = _path(key, root)
         target, part = _descend(arguments, path, key, root)
-        if raw:
-            made = _json(value, key)
-        else:
-            made = convert(value, part, root)
+        made = _json(value, key) if raw else convert(value, part, root)
         name, again = path[-1], key in typed
         if again and not raw and isinstance(target[name], list) and _is_list(part, root):
             target[name] = [*target[name], *(made if isinstance(made, list) else [made])]
@@ -111,7 +109,7 @@ def _descend(
 ) -> tuple[dict[str, Any], Schema]:
     """The object that holds the last step, made on the way, and the schema of the value."""
     target, part = arguments, _member(root, path[0], root)
-    for step, following in zip(path, path[1:], strict=False):
+    for step, following in pairwise(path):
         inner = target.setdefault(step, {})
         if not isinstance(inner, dict):
             raise Mistake(f"{key}: {step} has a value already, so nothing can be inside it")
@@ -122,15 +120,16 @@ def _descend(
 
 def _member(part: Schema, name: str, root: Schema) -> Schema:
     for option in _options(part, root):
-        properties = option.get("properties") or {}
+        properties = as_schema(option.get("properties"))
         if name in properties:
-            return _schema(properties[name])
+            return as_schema(properties[name])
         if isinstance(option.get("additionalProperties"), Mapping):
             return option["additionalProperties"]
     return {}
 
 
-def _schema(value: Any) -> Schema:
+def as_schema(value: Any) -> Schema:
+    """A schema, or the one that says nothing where `value` is none."""
     return cast("Schema", value) if isinstance(value, Mapping) else {}
 
 
@@ -142,12 +141,12 @@ def _options(part: Schema, root: Schema, depth: int = 8) -> list[Schema]:
     if isinstance(reference, str) and reference.startswith("#/"):
         found: Any = root
         for step in reference[2:].split("/"):
-            found = _schema(found).get(step.replace("~1", "/").replace("~0", "~"))
-        return _options(_schema(found), root, depth - 1)
+            found = as_schema(found).get(step.replace("~1", "/").replace("~0", "~"))
+        return _options(as_schema(found), root, depth - 1)
     several = [*part.get("anyOf", ()), *part.get("oneOf", ()), *part.get("allOf", ())]
     if not several:
         return [part]
-    return [part, *(o for each in several for o in _options(_schema(each), root, depth - 1))]
+    return [part, *(o for each in several for o in _options(as_schema(each), root, depth - 1))]
 
 
 def types(part: Schema, root: Schema) -> set[str]:
@@ -164,7 +163,7 @@ def _is_list(part: Schema, root: Schema) -> bool:
 
 
 def convert(text: str, part: Schema, root: Schema) -> Any:
-    """`text` as the type the schema wants; text that does not fit stays text, and is refused later."""
+    """`text` as the type the schema wants; text that does not fit stays text, to be refused."""
     wanted = types(part, root)
     for option in _options(part, root):
         for choice in (*option.get("enum", ()), *((option["const"],) if "const" in option else ())):
@@ -194,7 +193,7 @@ def _items(text: str, part: Schema, root: Schema) -> Any:
             return cast("list[Any]", value)
     for option in _options(part, root):
         if "items" in option:
-            return [convert(text, _schema(option["items"]), root)]
+            return [convert(text, as_schema(option["items"]), root)]
     return [text]
 
 

@@ -30,22 +30,12 @@ class UsualGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-class Duration(click.ParamType):
-    """`5s`, `1h30m`, `250ms`."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Seconds."""
-        if isinstance(value, float):
-            return value
-        try:
-            return duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-DURATION = Duration()
+def seconds(value: str) -> float:
+    """The seconds in `5s`, `1h30m` or `250ms`."""
+    try:
+        return duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def debug_option(function: F) -> F:

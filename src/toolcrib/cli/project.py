@@ -74,7 +74,7 @@ class Project:
             finally:
                 await store.close()
 
-        return run(reading())
+        return asyncio.run(reading())
 
 
 def open_project(given: str | None) -> Project:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolcrib.cli.options import DURATION, caller, common
+from toolcrib.cli.options import caller, common, seconds
 from toolcrib.cli.output import Mistake, put_json, say, table
 
 if TYPE_CHECKING:
@@ -22,9 +22,14 @@ _INPUT = "A file with the arguments as a JSON object; - reads standard input."
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--input", "source", metavar="FILE", help=_INPUT)
 @caller
-@click.option("--timeout", type=DURATION, help="The longest the tool may work, such as 5s.")
 @click.option(
-    "--wait", type=DURATION, help="The longest to wait for a person; else as the profile says."
+    "--timeout", type=seconds, metavar="DURATION", help="The longest the tool may work, such as 5s."
+)
+@click.option(
+    "--wait",
+    type=seconds,
+    metavar="DURATION",
+    help="The longest to wait for a person; else as the profile says.",
 )
 @common
 def call(
@@ -152,12 +157,15 @@ def _explain_all(
         # A tool that is listed can be called with some arguments: a no was about these ones.
         depends = said.verdict == "deny" and name in listed
         step = next((s for s in said.steps if s.verdict == said.verdict), None)
+        message = said.message or (step.rule if step is not None else None)
+        if depends and step is not None:
+            message = f"{step.gate} looks at the arguments"
         rows.append(
             {
                 "tool": name,
                 "verdict": "depends" if depends else said.verdict,
-                "reason": said.reason,
-                "message": said.message or (step.rule if step is not None else None),
+                "reason": None if depends else said.reason,
+                "message": message,
                 "source": step.source if step is not None else None,
             }
         )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolcrib.cli.arguments import Schema, types
 
 
 def sample_arguments(
-    schema: Schema, given: Mapping[str, Any] | None = None, wrong: Collection[str] = ()
+    schema: Schema, given: Mapping[str, Any] | None = None, wrong: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Values for what the schema requires; those given are kept unless they are wrong."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required = list(schema.get("required") or ())
-    kept = {k: v for k, v in (given or {}).items() if k in properties and k not in wrong}
+    bad = frozenset(wrong)
+    kept = {k: v for k, v in (given or {}).items() if k in properties and k not in bad}
     made: dict[str, Any] = {}
     for index, name in enumerate(properties):
         if name in kept:

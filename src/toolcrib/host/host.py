@@ -83,8 +83,9 @@ class ToolHost:
         self._run: Callable[..., Coroutine[Any, Any, ToolResult]] | None = None
         self._lock = threading.RLock()
         self._sessions: dict[str, Session] = {}
+        self._named: dict[str, Principal] = {}
+        """Callers that were given by name only; the same object each time."""
         self._closed = False
-        self._find = self.catalog.find
         self.catalog.on_change(self._catalog_changed)
         for thing in tools:
             self.register(thing)
@@ -139,8 +140,11 @@ class ToolHost:
             else:
                 self._default_profile = next(iter(config.profiles), None)
             self.redactor = Redactor(config.settings.redact, config.secrets)
-            self._plans = {name: {} for name in (None, *config.profiles)}
-            self._plans[None] = {}
+            self._plans = {name: {} for name in config.profiles}
+            chosen = config.settings.profile is not None or len(config.profiles) == 1
+            default = self._default_profile if chosen else None
+            # Calls that name no profile find the plans of the default one.
+            self._plans[None] = self._plans[default] if default in self._plans else {}
             if self._parts is not None:
                 self._parts.renew(config.settings, self.redactor)
 
@@ -199,10 +203,8 @@ class ToolHost:
             if plan is None:
                 continue
             down = entry.unavailable
-            refusal = plan.refusal if down is None else None
-            if refusal is None and plan.visibility is not None:
-                refusal = plan.visibility(who)
-            if refusal is None:
+            refusal = plan.refused(who)
+            if refusal is None or (down is not None and refusal.reason == down.reason):
                 found.append(
                     Tool(
                         plan.spec,
@@ -252,14 +254,8 @@ class ToolHost:
         run = self._run
         if run is not None and session is None and type(principal) is not str:
             plans = self._plans.get(profile)
-            if plans is not None:
-                plan = plans.get(name)
-                if (
-                    plan is not None
-                    and plan.entry is self._find(name)
-                    and not self._config.principal_profiles
-                ):
-                    return run(plan, principal or LOCAL, None, arguments, timeout, call_id)
+            if plans is not None and name in plans:
+                return run(plans[name], principal or LOCAL, None, arguments, timeout, call_id)
         return self._call(name, arguments, principal, profile, session, timeout, call_id)
 
     async def _call(
@@ -437,7 +433,8 @@ class ToolHost:
                 )
             parts = self._parts
         await parts.open()
-        self._run = parts.pipeline.run
+        if not self._config.principal_profiles:
+            self._run = parts.pipeline.run
         return parts
 
     async def stop(self) -> None:
@@ -491,7 +488,12 @@ class ToolHost:
         if principal is None:
             return self._config.principals.get("local", LOCAL)
         if isinstance(principal, str):
-            return self._config.principals.get(principal) or Principal(principal)
+            known = self._config.principals.get(principal) or self._named.get(principal)
+            if known is None:
+                if len(self._named) > 1000:
+                    self._named.clear()
+                known = self._named[principal] = Principal(principal)
+            return known
         return principal
 
     def _session(self, session: Session | str | None) -> Session | None:
@@ -544,6 +546,8 @@ class ToolHost:
             if len(plans) >= _MOST_PLANS:
                 plans.pop(next(iter(plans)), None)
             plan = plans[name] = self._compile(entry, rules)
+            if self.catalog.get(name) is not entry and name not in getattr(rules, "versions", ()):
+                plans.pop(name, None)  # it changed meanwhile: nobody else may find this plan
         return plan
 
     def _compile(self, entry: Entry, profile: Profile | None) -> Plan:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +30,14 @@ class Listeners(Protocol):
     active: bool
 
     def publish(self, event: Event) -> None: ...
+
+
+_Waiting = tuple[int, Record, "asyncio.Future[None] | None"]
+"""A record's number, the record, and who waits until it is on disk."""
+
+
+def _number(waiting: _Waiting) -> int:
+    return waiting[0]
 
 
 class _Nobody:
@@ -54,8 +64,6 @@ class Trail:
         bus: Listeners | None = None,
     ) -> None:
         self.run = run
-        self.seq = 0
-        """The number of the newest record."""
         self.broken: StoreError | None = None
         """Why the trail cannot be written now; while it is set, calls are refused."""
         self._bus: Listeners = bus or _Nobody()
@@ -64,12 +72,16 @@ class Trail:
         self._anchored = (0, 0.0)
         self._store = store
         self._lock = threading.Lock()
-        self._pending: list[Record] = []
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._next = itertools.count(1).__next__
+        self._pending: deque[_Waiting] = deque()
+        self._late: list[_Waiting] = []
+        """Records that came before one with a smaller number."""
         self._poked = False
         self._sealed = 0
         self._head = START
         self._stuck: Block | None = None
+        self._carried: list[asyncio.Future[None]] = []
+        """Calls that wait for the block that is on its way."""
         store.attach(self)
 
     @property
@@ -79,9 +91,8 @@ class Trail:
 
     def append(self, record: Record) -> int:
         """Put `record` on the trail; it reaches the disk within a group commit."""
-        with self._lock:
-            self._pending.append(record)
-            seq = self.seq = self.seq + 1
+        seq = self._next()
+        self._pending.append((seq, record, None))
         if not self._poked or not seq & 1023:
             self._poked = True
             self._store.poke(now=False)
@@ -95,10 +106,8 @@ class Trail:
             self.append(record)
             return None
         future = asyncio.get_running_loop().create_future()
-        with self._lock:
-            self._pending.append(record)
-            seq = self.seq = self.seq + 1
-            self._waiting.append((seq, future))
+        seq = self._next()
+        self._pending.append((seq, record, future))
         self._store.poke(now=True)
         if self._bus.active:
             self._tell(record, seq)
@@ -120,38 +129,56 @@ class Trail:
             if self._stuck is not None:
                 return self._stuck
             self._poked = False
-            pending = self._pending
-            if not pending:
+            batch = self._in_order()
+            lines = [_encode(record) for _, record, _ in batch]
+            self._carried += [future for _, _, future in batch if future is not None]
+            if not lines:
                 return None
-            self._pending = []
-        lines = [_encode(record) for record in pending]
-        block = seal(self.run, self._sealed + 1, lines, self._head, self._key, time.time())
-        self._stuck = block
-        return block
+            block = seal(self.run, self._sealed + 1, lines, self._head, self._key, time.time())
+            self._stuck = block
+            return block
+
+    def _in_order(self) -> list[_Waiting]:
+        """What waits, without gaps. A thread takes its number before it hands in its record, so
+        a record can be here before the one it follows; then it waits for the next block."""
+        pending = self._pending
+        batch = [pending.popleft() for _ in range(len(pending))]
+        first = self._sealed + 1
+        if not self._late and [w[0] for w in batch] == [*range(first, first + len(batch))]:
+            return batch
+        batch = sorted(self._late + batch, key=_number)
+        whole = 0
+        while whole < len(batch) and batch[whole][0] == first + whole:
+            whole += 1
+        self._late = batch[whole:]
+        return batch[:whole]
 
     def done(self, block: Block) -> None:
         """`block` is on disk."""
         with self._lock:
             self._stuck = None
             self._sealed, self._head = block.last, block.head
-            written = [future for seq, future in self._waiting if seq <= block.last]
-            self._waiting = [pair for pair in self._waiting if pair[0] > block.last]
-            more, urgent = bool(self._pending), bool(self._waiting)
+            carried, self._carried = self._carried, []
             self.broken = None
-        _resolve(written, None)
-        if more and (urgent or not self._poked):
+        _resolve(carried, None)
+        if (self._pending or self._late) and not self._poked:
             self._poked = True
-            self._store.poke(now=urgent)
+            self._store.poke(now=True)
         if self._anchor is not None:
             self._write_anchor(block)
 
     def failed(self, block: Block, error: BaseException) -> None:
-        """`block` could not be written; it is kept and offered again."""
+        """`block` could not be written; it is kept and offered again. Everybody who waits for a
+        record hears of it, also those whose records come behind it."""
         problem = StoreError(f"the trail cannot be written: {error}")
         with self._lock:
-            waiting, self._waiting = self._waiting, []
+            carried, self._carried = self._carried, []
+            pending = self._pending
+            behind = self._late + [pending.popleft() for _ in range(len(pending))]
+            carried += [future for _, _, future in behind if future is not None]
+            self._late = [(seq, record, None) for seq, record, _ in behind]
             self.broken = problem
-        _resolve([future for _, future in waiting], problem)
+        _resolve(carried, problem)
 
     def retry(self) -> None:
         """Try again to write what could not be written."""

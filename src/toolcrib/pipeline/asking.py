@@ -36,30 +36,30 @@ class Asking:
         try:
             return await self._settle(flight, decision, gate, recheck)
         except StoreError as error:
-            return failed(flight.ctx, "audit_unavailable", f"the approval cannot be kept: {error}")
+            return failed(flight, "audit_unavailable", f"the approval cannot be kept: {error}")
         except ToolcribError as error:
             reason = str(getattr(error, "reason", "guard_failed"))
-            return failed(flight.ctx, reason, str(error))
+            return failed(flight, reason, str(error))
         except Exception as error:
             details = {"gate": "approval", "problem": type(error).__name__}
-            return failed(flight.ctx, "guard_failed", "asking for approval failed", details)
+            return failed(flight, "guard_failed", "asking for approval failed", details)
         finally:
             flight.wait_s += monotonic() - began
 
     async def _settle(
         self, flight: Flight, decision: Decision, gate: str, recheck: Recheck
     ) -> ToolResult | None:
-        ctx, plan = flight.ctx, flight.plan
-        session = _lasting(ctx.session)
+        plan = flight.plan
+        session = _lasting(flight.session)
         rules = plan.approval
         while True:
             grant = await self._asker.find_grant(
                 tool=plan.name,
                 digest=plan.spec.digest,
-                principal=ctx.principal.name,
+                principal=flight.principal.name,
                 session=session,
                 revision=plan.revision,
-                call_id=ctx.call_id,
+                call_id=flight.call_id,
             )
             if grant is not None:
                 return None
@@ -75,12 +75,12 @@ class Asking:
                 return _no(flight, "approval_expired", text, decision, gate)
             if final.key != request.key:
                 raise ToolcribError("the answer belongs to another call")
-            if final.state == "allowed" and await self._asker.redeem(final, ctx.call_id):
+            if final.state == "allowed" and await self._asker.redeem(final, flight.call_id):
                 break
             # An identical call used this one answer: ask again for this call.
         if final.note or final.edited is not None:
             flight.noted = {"approval": {"by": final.by, "note": final.note}}
-        arguments = ctx.arguments
+        arguments = flight.arguments
         if final.edited is not None:
             arguments = final.edited
             noted = flight.noted or {}
@@ -101,28 +101,28 @@ class Asking:
         rules: ApprovalRules,
         session: str | None,
     ) -> ApprovalRequest:
-        ctx, plan = flight.ctx, flight.plan
+        plan = flight.plan
         now = time.time()
         effects = plan.spec.effects
         return ApprovalRequest(
             id=f"a{secrets.token_hex(6)}",
-            call_id=ctx.call_id,
+            call_id=flight.call_id,
             key=binding_key(
                 digest=plan.spec.digest,
-                arguments_hash=digest_bytes(canonical(ctx.arguments)),
-                principal=ctx.principal.name,
+                arguments_hash=digest_bytes(canonical(flight.arguments)),
+                principal=flight.principal.name,
                 session=session,
-                door=ctx.door,
+                door=flight.door,
                 revision=plan.revision,
             ),
             tool=plan.name,
             digest=plan.spec.digest,
-            arguments=self._hider.value(ctx.arguments),
+            arguments=self._hider.value(flight.arguments),
             effects=None if effects is None else tuple(sorted(effects)),
-            principal=ctx.principal.name,
+            principal=flight.principal.name,
             session=session,
             profile=plan.profile_name,
-            door=ctx.door,
+            door=flight.door,
             revision=plan.revision,
             gate=gate,
             message=decision.message,

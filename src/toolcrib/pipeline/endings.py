@@ -37,7 +37,6 @@ def failed(
 
 def denied(flight: Flight, decision: Decision, gate: str, wait: float | None = None) -> ToolResult:
     """A refusal that says which gate, which rule, and where it stands."""
-    ctx, plan = flight.ctx, flight.plan
     reason = decision.reason or "denied_by_rule"
     row = reason_row(reason)
     details: dict[str, Any] = {"gate": gate}
@@ -48,13 +47,9 @@ def denied(flight: Flight, decision: Decision, gate: str, wait: float | None = N
     if decision.details:
         details |= decision.details
     message = decision.message or row.meaning
-    profile = plan.profile
-    if profile is not None and profile.conceal and reason in ("not_in_profile", "role_required"):
-        # The caller learns no more than that there is nothing; the trail keeps the truth.
-        return failed(ctx, "unknown_tool", f"{plan.name}: no such tool")
     status = "denied" if row.status == "ok" else row.status
     return ToolResult(
-        call_id=ctx.call_id,
+        call_id=flight.call_id,
         status=status,
         error=Failure(
             reason=reason,
@@ -64,3 +59,13 @@ def denied(flight: Flight, decision: Decision, gate: str, wait: float | None = N
             retry_after=wait,
         ),
     )
+
+
+def concealed(flight: Flight, result: ToolResult) -> ToolResult:
+    """What the caller is told: under a concealing profile, that there is no such tool. The trail
+    keeps the truth."""
+    profile = flight.plan.profile
+    hidden = result.reason in ("not_in_profile", "role_required") and not flight.attempt
+    if profile is None or not profile.conceal or not hidden:
+        return result
+    return failed(flight, "unknown_tool", f"{flight.tool}: no such tool")

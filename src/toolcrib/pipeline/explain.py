@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import RANK, Decision, Explanation, Step, Verdict
 from toolcrib.core.principal import Principal
 from toolcrib.pipeline.flight import Flight
@@ -24,15 +23,16 @@ def explain(
     limit: int,
 ) -> Explanation:
     """find → pin → validate → decide, and stop. No event, no token, nothing run."""
-    ctx = ToolContext(
+    flight = Flight(
         tool=plan.name,
         principal=who,
         spec=plan.spec,
         policy=plan.policy,
         profile=plan.profile,
     )
-    ctx.session = session
-    refusal = plan.refusal or (plan.visibility(who) if plan.visibility is not None else None)
+    flight.session = session
+    flight.plan = plan
+    refusal = plan.refused(who)
     steps: list[Step] = []
     best: Decision | None = None
     if refusal is not None and plan.base is not refusal:
@@ -41,7 +41,7 @@ def explain(
     fits = True
     if best is None:
         try:
-            prepare(plan, ctx, arguments, Flight(ctx, plan, 0.0), limit)
+            prepare(plan, flight, arguments, limit)
             steps.append(Step(gate="arguments", verdict="abstain", message="fit the schema"))
         except Invalid as invalid:
             fits = False
@@ -50,11 +50,11 @@ def explain(
             steps.append(_step("arguments", best))
     if fits:
         for check in plan.checks:
-            said = check.constant if check.constant is not None else ask_check(check, ctx)
+            said = check.constant if check.constant is not None else ask_check(check, flight)
             steps.append(_step(check.name, said))
             if best is None or RANK[said.verdict] > RANK[best.verdict]:
                 best = said
-        fingerprint = Flight(ctx, plan, 0.0).fingerprint() if plan.repeats else None
+        fingerprint = flight.fingerprint() if plan.repeats else None
         for meter in plan.meters(who, session.id if session is not None else None):
             over = meter.peek(fingerprint)
             said = over.decision if over is not None else Decision.allow(
@@ -73,7 +73,7 @@ def explain(
         reason=final.reason,
         message=final.message,
         steps=tuple(steps),
-        arguments=hider.value(ctx.arguments),
+        arguments=hider.value(flight.arguments),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from time import monotonic
+from time import monotonic_ns
 from typing import Any
 
 import msgspec
@@ -21,16 +21,20 @@ from toolcrib.pipeline.shaping import captured, encode
 NEVER = float("inf")
 
 
-class Flight:
-    """The clocks and facts of one call, from which its record is made."""
+class Flight(ToolContext):
+    """A context as the pipeline keeps it: with the clocks and facts its record is made from."""
 
     # Most calls change few of these, so the defaults stand on the class.
+    plan: Plan
+    began = 0
+    """Nanoseconds on the `time.monotonic_ns()` clock, as are `started` and `finished`."""
+    started = finished = 0
+    decide_ns = 0
+    wait_s = queue_s = total_s = 0.0
     decision: Decision = ABSTAIN
     gate = ""
     encoded = b""
     """The arguments as JSON."""
-    decide_s = wait_s = queue_s = total_s = 0.0
-    started = finished = 0.0
     task: asyncio.Task[Any] | None = None
     stop: str | None = None
     """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
@@ -41,24 +45,15 @@ class Flight:
     noted: dict[str, Any] | None = None
     """What the caller is told besides: an approver's note, changed arguments."""
 
-    def __init__(self, ctx: ToolContext, plan: Plan, began: float) -> None:
-        self.ctx = ctx
-        self.plan = plan
-        self.began = began
-
     def decided(self, decision: Decision, gate: str) -> None:
         """The gates have answered."""
         self.decision = decision
         self.gate = gate
-        self.decide_s = monotonic() - self.began
+        self.decide_ns = monotonic_ns() - self.began
 
     def fingerprint(self) -> str:
         """Equal for equal calls: tool and arguments."""
-        return f"{self.plan.name}:{digest_bytes(canonical(self.ctx.arguments))}"
-
-    def hash(self, encoded: bytes) -> str:
-        """The hash of what was really passed."""
-        return digest_bytes(encoded)
+        return f"{self.plan.name}:{digest_bytes(canonical(self.arguments))}"
 
     def take_unchecked(self, arguments: Any) -> None:
         """Keep arguments that were never validated, as far as they can be written down."""
@@ -67,7 +62,7 @@ class Flight:
         except (TypeError, ValueError, RecursionError):
             self.encoded = encode(f"<{type(arguments).__name__}>")
 
-    def arguments(self, hider: Hider, limit: int) -> tuple[msgspec.Raw, str | None]:
+    def kept_arguments(self, hider: Hider, limit: int) -> tuple[msgspec.Raw, str | None]:
         """What the trail keeps of the arguments, and their hash when that is not all of them."""
         encoded = self.encoded
         if not encoded:
@@ -83,9 +78,8 @@ class Flight:
 
     def record(self, result: ToolResult, hider: Hider, limit: int) -> CallRecord | CloseRecord:
         """The record of this ending: the whole call, or its second half."""
-        ctx, plan = self.ctx, self.plan
-        now = monotonic()
-        self.total_s = now - self.began
+        plan, now = self.plan, monotonic_ns()
+        self.total_s = (now - self.began) / 1e9
         failure = result.error
         output, output_hash, size = NOTHING, None, 0
         if result.status != "denied" and result.output is not None:
@@ -96,23 +90,23 @@ class Flight:
             output = captured(kept, limit)
             if kept is not encoded or size > limit:
                 output_hash = digest_bytes(encoded)
-        run_s = (self.finished or now) - self.started if self.started else 0.0
-        session = None if ctx.session is None else ctx.session.id
+        run_s = ((self.finished or now) - self.started) / 1e9 if self.attempt else 0.0
+        session = None if self.session is None else self.session.id
         status, reason = result.status, result.reason
         message = hider.text(failure.message) if failure is not None else None
         running = failure.still_running if failure is not None else False
         if self.opened:
             return CloseRecord(
-                time.time(), ctx.call_id, plan.name, ctx.principal.name, session,
-                status, reason, message, output, size, output_hash, ctx.attempt,
+                time.time(), self.call_id, plan.name, self.principal.name, session,
+                status, reason, message, output, size, output_hash, self.attempt,
                 self.wait_s, self.queue_s, run_s, self.total_s, running,
             )  # fmt: skip
-        arguments, arguments_hash = self.arguments(hider, limit)
-        verdict = "deny" if status == "denied" and not ctx.attempt else self.decision.verdict
+        arguments, arguments_hash = self.kept_arguments(hider, limit)
+        verdict = "deny" if status == "denied" and not self.attempt else self.decision.verdict
         return CallRecord(
-            time.time() - self.total_s, ctx.call_id, plan.name, ctx.principal.name, session,
-            plan.profile_name, ctx.door, ctx.parent_id, verdict, self.gate,
+            time.time() - self.total_s, self.call_id, plan.name, self.principal.name, session,
+            plan.profile_name, self.door, self.parent_id, verdict, self.gate,
             self.decision.rule, self.decision.source, arguments, len(self.encoded),
-            arguments_hash, self.decide_s, status, reason, message, output, size, output_hash,
-            ctx.attempt, self.wait_s, self.queue_s, run_s, self.total_s, running,
+            arguments_hash, self.decide_ns / 1e9, status, reason, message, output, size,
+            output_hash, self.attempt, self.wait_s, self.queue_s, run_s, self.total_s, running,
         )  # fmt: skip

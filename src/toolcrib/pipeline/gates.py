@@ -19,6 +19,7 @@ from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import Denial
 from toolcrib.pipeline.constraints import compile_constraint, describe, reason_of
 from toolcrib.pipeline.patterns import any_glob
+from toolcrib.reasons import is_reason
 
 
 class Check(NamedTuple):
@@ -227,14 +228,19 @@ def fault(name: str, problem: str) -> Decision:
 def ask_check(check: Check, ctx: ToolContext) -> Decision:
     """One gate's answer; whatever is not a proper answer refuses the call."""
     try:
-        said: Any = check.test(ctx)
+        said = check.test(ctx)
     except Exception as error:
         return fault(check.name, type(error).__name__)
+    return said if said is ABSTAIN else proper(check, said)
+
+
+def proper(check: Check, said: Any) -> Decision:
+    """A gate's answer, if it is one."""
     if type(said) is not Decision or said.verdict not in RANK:
         close = getattr(cast("object", said), "close", None)
         if callable(close):
             close()  # a coroutine that nobody awaits would warn
         return fault(check.name, f"answered {type(said).__name__}")
-    if said.verdict == "deny" and not said.reason:
-        return fault(check.name, "denied without a reason")
+    if said.verdict == "deny" and not is_reason(said.reason):
+        return fault(check.name, f"denied with the reason {said.reason!r}")
     return said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections import deque
@@ -15,6 +16,7 @@ from toolcrib.core.spec import ToolSpec
 from toolcrib.pipeline.patterns import any_glob
 
 Clock = Callable[[], float]
+_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class Refusal(NamedTuple):
@@ -51,7 +53,7 @@ class Meter:
         self._tokens = float(limit.calls.count) if limit.calls else 0.0
         self._speed = self._burst = 0.0
         """Tokens a second and their most, when the limit is a rate and perhaps places to run."""
-        if limit.calls and not (limit.quota or limit.budget or limit.repeat):
+        if limit.calls and not (limit.quota or limit.budget or limit.repeat) and _GIL:
             self._speed = limit.calls.count / limit.calls.seconds
             self._burst = float(limit.calls.count)
         self._places = limit.concurrent if limit.concurrent is not None else float("inf")
@@ -69,16 +71,17 @@ class Meter:
         speed = self._speed
         if not speed:
             return False
-        with self._lock:
-            now = self._clock()
-            tokens = self._tokens + (now - self._stamp) * speed
-            if tokens > self._burst:
-                tokens = self._burst
-            if tokens < 1.0 or self.running >= self._places or self._waiting:
-                return False
-            self.running += 1
-            self._stamp = now
-            self._tokens = tokens - 1.0
+        # No lock: between the clock and the last line there is no call at which CPython could
+        # switch threads. Free-threaded builds take the careful way.
+        now = self._clock()
+        tokens = self._tokens + (now - self._stamp) * speed
+        if tokens > self._burst:
+            tokens = self._burst
+        if tokens < 1.0 or self.running >= self._places or self._waiting:
+            return False
+        self.running += 1
+        self._stamp = now
+        self._tokens = tokens - 1.0
         return True
 
     def take(self, fingerprint: str | None) -> Refusal | None:
@@ -218,10 +221,12 @@ class Meter:
 
     def leave(self) -> None:
         """Give the running place back, or hand it to the first that waits."""
-        with self._lock:
+        if not self._waiting:
+            self.running -= 1
             if not self._waiting:
-                self.running -= 1
                 return
+            self.running += 1  # somebody began to wait in this moment: hand the place over
+        with self._lock:
             while self._waiting:
                 future = self._waiting.popleft()
                 try:

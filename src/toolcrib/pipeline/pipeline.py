@@ -14,7 +14,7 @@ import secrets
 import time
 from asyncio import CancelledError, current_task, get_running_loop
 from collections.abc import Callable, Mapping
-from time import monotonic, time_ns
+from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
 import msgspec
@@ -29,9 +29,9 @@ from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
 from toolcrib.pipeline.asking import Asking
 from toolcrib.pipeline.attempts import attempts, raised
-from toolcrib.pipeline.endings import denied, failed
+from toolcrib.pipeline.endings import concealed, denied, failed
 from toolcrib.pipeline.flight import Flight
-from toolcrib.pipeline.gates import ask_check
+from toolcrib.pipeline.gates import ask_check, fault, proper
 from toolcrib.pipeline.limits import Meter
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
@@ -39,7 +39,7 @@ from toolcrib.pipeline.shaping import cut, encode, hide, plain
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
 
-_new = ToolContext.__new__
+_new = Flight.__new__
 
 
 class Pipeline:
@@ -83,24 +83,27 @@ class Pipeline:
         parent: ToolContext | None = None,
     ) -> ToolResult:
         """One call, from arrival to result. Never raises for something that is about the call."""
-        began = monotonic()
-        ctx = _new(ToolContext)
-        ctx.call_id = call_id or f"{self._prefix}{self._count():x}"
-        ctx.tool = plan.name
-        ctx.spec = plan.spec
-        ctx.principal = who
-        ctx.session = session
-        ctx.profile = plan.profile
-        ctx.policy = plan.policy
-        ctx.door = door
-        ctx.runtime = self._runtime
-        flight = Flight(ctx, plan, began)
+        flight = _new(Flight)
+        flight.began = began = monotonic_ns()
+        flight.call_id = call_id or f"{self._prefix}{self._count()}"
+        flight.plan = plan
+        flight.tool = plan.name
+        flight.spec = plan.spec
+        flight.principal = who
+        flight.session = session
+        flight.profile = plan.profile
+        flight.policy = plan.policy
+        flight.door = door
+        flight.runtime = self._runtime
         trail = self.trail
+        seat = plan.seat
+        if seat.who is not who or seat.session is not session or seat.door != door:
+            seat = plan.take_seat(who, session, door)
 
         # find, pin
-        refusal = plan.refusal
-        if refusal is None and plan.visibility is not None:
-            refusal = plan.visibility(who)
+        refusal = seat.refusal
+        if refusal is None and plan.gates:
+            refusal = plan.hidden(who)
         if refusal is None and (parent is not None or self.stopping or trail.broken is not None):
             refusal = self._out_of_order(flight, parent)
         if refusal is not None:
@@ -108,26 +111,31 @@ class Pipeline:
 
         # validate
         try:
-            prepare(plan, ctx, arguments, flight, self.settings.max_arguments)
+            prepare(plan, flight, arguments, self.settings.max_arguments)
         except Invalid as invalid:
-            return await self._end(flight, invalid.result(ctx))
+            return await self._end(flight, invalid.result(flight))
 
         # decide
         decision, gate = plan.base, plan.base_gate
         for check in plan.dynamic:
-            said = ask_check(check, ctx)
-            if said is not ABSTAIN and RANK[said.verdict] > RANK[decision.verdict]:
-                decision, gate = said, check.name
-                if said.verdict == "deny":
-                    break
+            try:
+                said = check.test(flight)
+            except Exception as error:
+                said = fault(check.name, type(error).__name__)
+            if said is not ABSTAIN:
+                said = proper(check, said)
+                if RANK[said.verdict] > RANK[decision.verdict]:
+                    decision, gate = said, check.name
+                    if said.verdict == "deny":
+                        break
         flight.decision, flight.gate = decision, gate
-        flight.started = started = monotonic()
-        flight.decide_s = started - began
+        flight.started = started = monotonic_ns()
+        flight.decide_ns = started - began
         if decision.verdict == "deny":
             return await self._refuse(flight, decision, gate)
 
         # reserve: with a place to run in the same step, where nobody has to be asked
-        meters = plan.meters(who, None if session is None else session.id)
+        meters = seat.meters
         held = 0
         if meters:
             at_once = decision.verdict == "allow"
@@ -174,22 +182,22 @@ class Pipeline:
                     _refund(meters)
                     broken = Decision.deny("audit_unavailable", str(error))
                     return await self._refuse(flight, broken, "trail")
-                flight.started = started = monotonic()
+                flight.started = started = monotonic_ns()
 
             # run
             limit = plan.timeout
             if timeout is not None and (limit is None or timeout < limit):
                 limit = timeout
             if plan.spec.retry is not None:
-                value = await attempts(plan, flight, wheel, limit, trail)
+                value: Any = await attempts(plan, flight, wheel, limit, trail)
             else:
                 wheel.watch(flight, limit)
-                ctx.attempt = 1
+                flight.attempt = 1
                 try:
-                    value = await plan.execute(ctx)
+                    value = await plan.execute(flight)
                 except Exception as error:
-                    value = raised(ctx, error)
-            flight.finished = finished = monotonic()
+                    value = raised(flight, error)
+            flight.finished = finished = monotonic_ns()
         except CancelledError:
             stopped = self._stopped(flight)
             if stopped is None:
@@ -200,7 +208,7 @@ class Pipeline:
             self._end_unheard(flight, "unexpected_failure")
             raise
         finally:
-            wheel.running.pop(ctx.call_id, None)
+            wheel.running.pop(flight.call_id, None)
             if held:
                 for meter in meters[:held]:
                     meter.leave()
@@ -209,48 +217,46 @@ class Pipeline:
         if flight.stop is not None:
             value = self._stopped(flight) or value
         if type(value) is ToolResult:
-            return await self._end(flight, self._shape(plan, ctx, flight, value))
-        try:
-            output = plain(value)
-            encoded = encode(output)
-        except (TypeError, ValueError, RecursionError) as error:
-            return await self._end(flight, failed(ctx, "invalid_output", str(error)))
+            return await self._end(flight, self._shape(plan, flight, value))
         if (
             flight.opened
             or flight.queue_s
             or decision is not plan.base
-            or ctx.parent_id is not None
-            or ctx.attempt != 1
+            or flight.parent_id is not None
+            or flight.attempt != 1
             or not plan.clean
-            or type(output) not in plan.plain_outputs
+            or type(value) not in plan.plain_outputs
             or len(flight.encoded) > self.settings.audit_capture
             or self.hider.has_secrets
         ):
-            result = ToolResult(call_id=ctx.call_id, output=output)
-            return await self._end(flight, self._shape(plan, ctx, flight, result))
+            result = ToolResult(call_id=flight.call_id, output=value)
+            return await self._end(flight, self._shape(plan, flight, result))
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began
         trail.append(
             OkRecord(
                 time_ns(),
-                ctx.call_id,
-                plan.about(who, None if session is None else session.id, door),
+                flight.call_id,
+                seat.about,
                 Raw(flight.encoded),
-                output,
-                int(flight.decide_s * 1e9),
-                int((finished - started) * 1e9),
-                int(total * 1e9),
+                value,
+                flight.decide_ns,
+                finished - started,
+                total,
             )
         )
-        plan.counter.ended("ok", None, total)
-        return ToolResult(call_id=ctx.call_id, output=output)
+        plan.counter.ended("ok", None, total * 1e-9)
+        return ToolResult(call_id=flight.call_id, output=value)
 
     def _out_of_order(self, flight: Flight, parent: ToolContext | None) -> Decision | None:
         """What refuses any call at the moment, or this one for where it comes from."""
-        ctx = flight.ctx
         if parent is not None:
-            ctx.parent_id, ctx.depth, ctx.trace = parent.call_id, parent.depth + 1, parent.trace
-            if ctx.depth > flight.plan.max_depth:
+            flight.parent_id, flight.depth, flight.trace = (
+                parent.call_id,
+                parent.depth + 1,
+                parent.trace,
+            )
+            if flight.depth > flight.plan.max_depth:
                 text = f"tools called tools more than {flight.plan.max_depth} deep"
                 return Decision.deny("call_depth_exceeded", text)
         if self.stopping:
@@ -272,11 +278,9 @@ class Pipeline:
             return None
         return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
 
-    def _shape(
-        self, plan: Plan, ctx: ToolContext, flight: Flight, result: ToolResult
-    ) -> ToolResult:
+    def _shape(self, plan: Plan, flight: Flight, result: ToolResult) -> ToolResult:
         """A result made fit to leave."""
-        result = msgspec.structs.replace(result, call_id=ctx.call_id)
+        result = msgspec.structs.replace(result, call_id=flight.call_id)
         try:
             output = plain(result.output)
             encoded = encode(output)
@@ -286,12 +290,12 @@ class Pipeline:
             if result.content is not None:
                 changes["content"] = plain(result.content)
         except (TypeError, ValueError, RecursionError) as error:
-            return failed(ctx, "invalid_output", str(error))
+            return failed(flight, "invalid_output", str(error))
         if result.status == "ok" and plan.checks_output and not plan.output.is_valid(output):
             problems = plan.output.problems(output, unknown="is not in the output schema")
             details = {"problems": msgspec.to_builtins(problems[:10])}
             text = "the tool's output does not fit its own schema"
-            return failed(ctx, "invalid_output", text, details)
+            return failed(flight, "invalid_output", text, details)
         over = cut(output, encoded, self.settings.max_output)
         if over is not None:
             changes["output"], changes["truncated"] = over
@@ -314,14 +318,14 @@ class Pipeline:
         if not flight.encoded and arguments is not None:
             flight.take_unchecked(arguments)
         flight.decided(decision, gate)
-        return await self._end(flight, denied(flight, decision, gate, wait))
+        result = await self._end(flight, denied(flight, decision, gate, wait))
+        return concealed(flight, result)
 
     async def _end(self, flight: Flight, result: ToolResult) -> ToolResult:
         """Write the ending and, where the call's effects ask for it, wait until it is on disk."""
         record = flight.record(result, self.hider, self.settings.audit_capture)
-        ctx = flight.ctx
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
-        if flight.plan.sync and ctx.attempt:
+        if flight.plan.sync and flight.attempt:
             try:
                 written = self.trail.append_and_wait(record)
                 if written is not None:
@@ -336,41 +340,40 @@ class Pipeline:
 
     def _end_unheard(self, flight: Flight, reason: str = "cancelled") -> None:
         """The caller went away: nobody hears the result, the trail still gets the ending."""
-        flight.ctx.cancelled = True
-        result = failed(flight.ctx, reason)
+        flight.cancelled = True
+        result = failed(flight, reason)
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
         self.trail.append(record)
 
     def _stopped(self, flight: Flight) -> ToolResult | None:
         """The result of a call that the clock or a cancel stopped; None when it was the caller."""
-        ctx = flight.ctx
         why, task = flight.stop, flight.task
         if why is None or task is None:
             return None
-        flight.finished = flight.finished or monotonic()
+        flight.finished = flight.finished or monotonic_ns()
         if task.uncancel() > 0:
             return None  # the caller's own cancel came at the same time and wins
         if why == "timeout":
-            text = f"{ctx.tool} did not finish in time"
-            return failed(ctx, "timeout", text, retryable=flight.plan.spec.idempotent)
-        return failed(ctx, why)
+            text = f"{flight.tool} did not finish in time"
+            return failed(flight, "timeout", text, retryable=flight.plan.spec.idempotent)
+        return failed(flight, why)
 
     # The trail, when a call is written in two halves.
 
     def _open(self, flight: Flight, verdict: str) -> asyncio.Future[None] | None:
         flight.opened = True
-        ctx, plan = flight.ctx, flight.plan
-        arguments, arguments_hash = flight.arguments(self.hider, self.settings.audit_capture)
+        plan = flight.plan
+        arguments, arguments_hash = flight.kept_arguments(self.hider, self.settings.audit_capture)
         record = OpenRecord(
             time.time(),
-            ctx.call_id,
+            flight.call_id,
             plan.name,
-            ctx.principal.name,
-            None if ctx.session is None else ctx.session.id,
+            flight.principal.name,
+            None if flight.session is None else flight.session.id,
             plan.profile_name,
-            ctx.door,
-            ctx.parent_id,
+            flight.door,
+            flight.parent_id,
             verdict,
             flight.gate,
             flight.decision.rule,
@@ -378,7 +381,7 @@ class Pipeline:
             arguments,
             len(flight.encoded),
             arguments_hash,
-            flight.decide_s,
+            flight.decide_ns / 1e9,
         )
         if verdict == "allow" and plan.sync:
             return self.trail.append_and_wait(record)
@@ -388,7 +391,7 @@ class Pipeline:
     def _start(self, flight: Flight) -> asyncio.Future[None] | None:
         if not flight.opened:
             return self._open(flight, "allow")
-        record = StartRecord(time.time(), flight.ctx.call_id, flight.wait_s, flight.queue_s)
+        record = StartRecord(time.time(), flight.call_id, flight.wait_s, flight.queue_s)
         if flight.plan.sync:
             return self.trail.append_and_wait(record)
         self.trail.append(record)
@@ -398,22 +401,21 @@ class Pipeline:
 
     def _recheck(self, flight: Flight, arguments: dict[str, Any]) -> Decision | ToolResult:
         """pin → validate → decide again, on today's tools and rules, with the final arguments."""
-        ctx = flight.ctx
-        plan = self._replan(ctx)
+        plan = self._replan(flight)
         if plan is None:
             return Decision.deny("definition_changed", "the tool is gone")
         if plan.spec.digest != flight.plan.spec.digest:
             return Decision.deny("definition_changed", "the tool changed while the call waited")
-        refusal = plan.refusal or (plan.visibility(ctx.principal) if plan.visibility else None)
+        refusal = plan.refused(flight.principal)
         if refusal is not None:
             return refusal
         flight.plan = plan
-        ctx.spec, ctx.policy, ctx.profile = plan.spec, plan.policy, plan.profile
+        flight.spec, flight.policy, flight.profile = plan.spec, plan.policy, plan.profile
         try:
-            prepare(plan, ctx, arguments, flight, self.settings.max_arguments)
+            prepare(plan, flight, arguments, self.settings.max_arguments)
         except Invalid as invalid:
-            return invalid.result(ctx)
-        return decide(plan, ctx)[0]
+            return invalid.result(flight)
+        return decide(plan, flight)[0]
 
     def _wheel_of(self, loop: asyncio.AbstractEventLoop) -> Wheel:
         wheel = self.wheels.get(loop)
@@ -434,11 +436,11 @@ class Pipeline:
         return sum(len(wheel.running) for wheel in list(self.wheels.values()))
 
 
-def decide(plan: Plan, ctx: ToolContext) -> tuple[Decision, str]:
+def decide(plan: Plan, flight: ToolContext) -> tuple[Decision, str]:
     """All gates' answers put together: deny beats ask beats allow."""
     decision, gate = plan.base, plan.base_gate
     for check in plan.dynamic:
-        said = ask_check(check, ctx)
+        said = ask_check(check, flight)
         if RANK[said.verdict] > RANK[decision.verdict]:
             decision, gate = said, check.name
     return decision, gate

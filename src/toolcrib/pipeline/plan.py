@@ -24,7 +24,6 @@ from toolcrib.pipeline.gates import (
     constant,
     fault,
     gate_check,
-    matches,
     may_reach,
     policy_check,
     profile_check,
@@ -37,18 +36,41 @@ from toolcrib.pipeline.parts import Counter, Hider
 NO_PROFILE = Decision.allow("no profile is in force", rule="no profiles")
 
 
+class Seat:
+    """One caller before one plan: what does not change from call to call."""
+
+    __slots__ = ("about", "door", "meters", "refusal", "session", "who")
+
+    def __init__(
+        self,
+        who: Principal | None,
+        session: Any,
+        door: str,
+        refusal: Decision | None,
+        meters: tuple[Meter, ...],
+        about: msgspec.Raw,
+    ) -> None:
+        self.who = who
+        self.session = session
+        self.door = door
+        self.refusal = refusal
+        self.meters = meters
+        self.about = about
+        """The part of a short record that all calls of this caller share."""
+
+
+NO_SEAT = Seat(None, None, "", None, (), msgspec.Raw())
+
+
 class Plan:
     """One tool under one profile, compiled. A call walks it."""
 
     __slots__ = (
-        "_abouts",
-        "_last_about",
         "_limits",
         "_metered",
-        "_meters",
         "_output",
-        "_per_session",
         "_revision",
+        "_seats",
         "_validator",
         "approval",
         "base",
@@ -62,6 +84,7 @@ class Plan:
         "dynamic",
         "entry",
         "execute",
+        "floats",
         "gates",
         "is_valid",
         "max_depth",
@@ -72,10 +95,10 @@ class Plan:
         "profile_name",
         "refusal",
         "repeats",
+        "seat",
         "spec",
         "sync",
         "timeout",
-        "visibility",
     )
 
     def __init__(
@@ -102,10 +125,8 @@ class Plan:
         self.dynamic = tuple(check for check in self.checks if check.constant is None)
         self.base, self.base_gate = _settle(self.checks)
         self.refusal = _refusal(entry, profile, self.base)
-        self.visibility = _visibility(self, gates)
-        if self.visibility is not None:
-            # Seeing the tool already took the permissions; they are not asked for twice.
-            self.dynamic = tuple(check for check in self.dynamic if check.name != "role")
+        # A seat takes the permissions into account; a call need not ask for them again.
+        self.dynamic = tuple(check for check in self.dynamic if check.name != "role")
         self._validator: Validator | None = None
         self.is_valid: Callable[[Any], bool] = self._first_check
         self._output: Validator | None = None
@@ -120,17 +141,17 @@ class Plan:
             settings.audit_sync == "effects" and not spec.read_only
         )
         self.clean = _clean(spec.input_schema, hider)
+        self.floats = not self.clean or "number" in repr(spec.input_schema)
+        """Whether a NaN could be among the arguments."""
         self.counter = counter
         self.approval = profile.approval if profile else ApprovalRules()
         self.max_depth = profile.max_depth if profile else 8
         self._revision: str | None = None
-        self._last_about: tuple[Any, str | None, str, msgspec.Raw] = (None, None, "", msgspec.Raw())
-        self._abouts: dict[tuple[int, str | None, str], tuple[Principal, msgspec.Raw]] = {}
+        self.seat = NO_SEAT
+        self._seats: dict[tuple[int, int, str], Seat] = {}
         self._limits = limits
         self._metered = _metered(spec.name, profile, entry)
-        self._per_session = any(limit.per == "session" for _, limit in self._metered)
         self.repeats = any(limit.repeat for _, limit in self._metered)
-        self._meters: dict[object, tuple[Meter, ...]] = {}
 
     @property
     def validator(self) -> Validator:
@@ -158,37 +179,50 @@ class Plan:
             self._revision = digest([self.profile.revision if self.profile else "", knobs])[:16]
         return self._revision
 
-    def about(self, who: Principal, session: str | None, door: str) -> msgspec.Raw:
-        """The part of a short record that is the same for all calls of this caller."""
-        last = self._last_about
-        if last[0] is who and last[1] == session and last[2] == door:
-            return last[3]
-        key = (id(who), session, door)
-        kept = self._abouts.get(key)
-        if kept is None or kept[0] is not who:
-            if len(self._abouts) > 1000:
-                self._abouts.clear()
-            base = self.base
-            parts = [self.name, who.name, session, self.profile_name, door]
-            raw = msgspec.Raw(msgspec.json.encode([*parts, self.base_gate, base.rule, base.source]))
-            kept = self._abouts[key] = (who, raw)
-        self._last_about = (who, session, door, kept[1])
-        return kept[1]
+    def hidden(self, who: Principal) -> Decision | None:
+        """Whether a gate of the embedder's hides the tool from this caller, now."""
+        for gate in self.gates:
+            try:
+                seen = gate.visible(self.spec, who, self.profile)
+            except Exception as error:
+                return fault(gate.name, type(error).__name__)
+            if seen is not True:
+                text = f"hidden by gate {gate.name}"
+                return Decision.deny("not_in_profile", text, rule=gate.name)
+        return None
+
+    def refused(self, who: Principal) -> Decision | None:
+        """What keeps this caller from the tool whatever the arguments; None when nothing does.
+        Listing and calling both ask this."""
+        return self.refusal or _unseen(self, who) or self.hidden(who)
+
+    def take_seat(self, who: Principal, session: Any, door: str) -> Seat:
+        """What is known about this caller's calls before they come, kept for the next one."""
+        key = (id(who), id(session), door)
+        seat = self._seats.get(key)
+        if seat is None or seat.who is not who or seat.session is not session:
+            if len(self._seats) > 1000:
+                self._seats.clear()
+            name = None if session is None else session.id
+            parts = [self.name, who.name, name, self.profile_name, door, self.base_gate]
+            about = msgspec.json.encode([*parts, self.base.rule, self.base.source])
+            seat = self._seats[key] = Seat(
+                who,
+                session,
+                door,
+                self.refusal or _unseen(self, who),
+                self.meters(who, name),
+                msgspec.Raw(about),
+            )
+        self.seat = seat
+        return seat
 
     def meters(self, who: Principal, session: str | None) -> tuple[Meter, ...]:
         """The meters that a call of this caller turns."""
-        if not self._metered:
-            return ()
-        key = (who.name, session) if self._per_session else who.name
-        kept = self._meters.get(key)
-        if kept is None:
-            if len(self._meters) > 10_000:
-                self._meters.clear()
-            kept = self._meters[key] = tuple(
-                self._limits.meter(_party(fixed, limit, who, session), limit)
-                for fixed, limit in self._metered
-            )
-        return kept
+        return tuple(
+            self._limits.meter(_party(fixed, limit, who, session), limit)
+            for fixed, limit in self._metered
+        )
 
 
 def _party(
@@ -251,67 +285,15 @@ def _refusal(entry: Entry, profile: Profile | None, base: Decision) -> Decision 
     return None
 
 
-def _visibility(plan: Plan, gates: Sequence[Gate]) -> Callable[[Principal], Decision | None] | None:
-    """Whether a caller sees the tool, where that depends on the caller. Listing and calling both
-    ask this function."""
+def _unseen(plan: Plan, who: Principal) -> Decision | None:
+    """Why the profile's rules and the permissions keep the tool from this caller altogether."""
     spec, profile = plan.spec, plan.profile
-    depends = profile is not None and any(
-        rule.when is not None
-        and (rule.when.roles or rule.when.permissions or rule.when.principals)
-        and matches(rule.match, spec, rule.verdict)
-        for rule in profile.rules
-    )
-    if not (depends or spec.permissions or gates):
-        return None
-    roles = role_check(spec)
-
-    def rules(who: Principal) -> Decision | None:
-        if profile is not None and not may_reach(profile, spec, who):
-            probe = ToolContext(tool=spec.name, principal=who, spec=spec, profile=profile)
-            said = ask_check(profile_check(profile, spec), probe)
-            return said if said.verdict == "deny" else Decision.deny("not_in_profile")
-        if spec.permissions:
-            said = roles.test(ToolContext(tool=spec.name, principal=who))
-            if said.verdict == "deny":
-                return said
-        return None
-
-    if not gates:
-        return remembered(rules)
-
-    def visible(who: Principal) -> Decision | None:
-        said = rules(who)
-        if said is not None:
-            return said
-        for gate in gates:
-            try:
-                seen = gate.visible(spec, who, profile)
-            except Exception as error:
-                return fault(gate.name, type(error).__name__)
-            if seen is not True:
-                return Decision.deny(
-                    "not_in_profile", f"hidden by gate {gate.name}", rule=gate.name
-                )
-        return None
-
-    return visible
-
-
-def remembered(
-    test: Callable[[Principal], Decision | None],
-) -> Callable[[Principal], Decision | None]:
-    """`test`, asked once for each caller: its answer depends on nothing else."""
-    known: dict[int, tuple[Principal, Decision | None]] = {}
-
-    def ask(who: Principal) -> Decision | None:
-        kept = known.get(id(who))
-        if kept is None or kept[0] is not who:
-            if len(known) > 1000:
-                known.clear()
-            kept = known[id(who)] = (who, test(who))
-        return kept[1]
-
-    return ask
+    probe = ToolContext(tool=spec.name, principal=who, spec=spec, profile=profile)
+    if profile is not None and not may_reach(profile, spec, who):
+        said = ask_check(profile_check(profile, spec), probe)
+        return said if said.verdict == "deny" else Decision.deny("not_in_profile")
+    said = ask_check(role_check(spec), probe)
+    return said if said.verdict == "deny" else None
 
 
 def _plain_outputs(schema: Mapping[str, Any] | None) -> frozenset[type]:
@@ -321,9 +303,11 @@ def _plain_outputs(schema: Mapping[str, Any] | None) -> frozenset[type]:
         "boolean": {bool},
         "null": {type(None)},
     }
-    if schema is None:
-        return frozenset().union(*numbers.values())
-    return frozenset(numbers.get(str(schema.get("type")), ())) if len(schema) == 1 else frozenset()
+    found: set[type] = set()
+    for name, types in numbers.items():
+        if schema is None or (len(schema) == 1 and schema.get("type") == name):
+            found |= types
+    return frozenset(found)
 
 
 def _clean(schema: Mapping[str, Any], hider: Hider) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from toolcrib.core.context import ToolContext
 from toolcrib.core.jsontext import check_value
 from toolcrib.core.result import ToolResult
 from toolcrib.core.schema import Problem
@@ -27,7 +26,7 @@ class Invalid(Exception):
         super().__init__(problems)
         self.problems = problems
 
-    def result(self, ctx: ToolContext) -> ToolResult:
+    def result(self, flight: Flight) -> ToolResult:
         """The ending of a call with such arguments."""
         from toolcrib.pipeline.endings import failed
 
@@ -36,18 +35,14 @@ class Invalid(Exception):
         if len(self.problems) > 1:
             text += f" (and {len(self.problems) - 1} more)"
         details = {"problems": msgspec.to_builtins(self.problems)}
-        return failed(ctx, "invalid_arguments", f"the arguments do not fit: {text}", details)
+        return failed(flight, "invalid_arguments", f"the arguments do not fit: {text}", details)
 
 
-def prepare(
-    plan: Plan, ctx: ToolContext, arguments: Mapping[str, Any] | None, flight: Flight, limit: int
-) -> None:
+def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, limit: int) -> None:
     """Check `arguments` and put their normal form on the context; raises `Invalid`."""
-    if type(arguments) is dict:
-        args = cast("dict[str, Any]", arguments).copy()
-    else:
-        args = {} if arguments is None else _copied(ctx, arguments)
-    ctx.arguments = ctx.typed = args
+    copy: Any = arguments.copy if type(arguments) is dict else None
+    args: dict[str, Any] = copy() if copy else _copied(flight, arguments)
+    flight.arguments = flight.typed = args
     if plan.defaults is not None:
         for name, value in plan.defaults.items():
             if name not in args:
@@ -58,11 +53,11 @@ def prepare(
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         flight.take_unchecked(args)
         raise Invalid([_unfit(args, error)]) from None
-    if not fits or len(encoded) > limit or b"null" in encoded:
+    if not fits or len(encoded) > limit or (plan.floats and b"null" in encoded):
         _look_closer(plan, args, flight, fits, limit)
     if plan.convert is not None:
         try:
-            ctx.typed = plan.convert(args)
+            flight.typed = plan.convert(args)
         except ValueError as error:
             path = str(getattr(error, "path", ""))
             message = str(getattr(error, "message", error))
@@ -91,10 +86,12 @@ def _problem(message: str) -> Problem:
     return Problem(path="", message=message, rule="schema")
 
 
-def _copied(ctx: ToolContext, arguments: Any) -> dict[str, Any]:
+def _copied(flight: Flight, arguments: Any) -> dict[str, Any]:
+    if arguments is None:
+        return {}
     if isinstance(arguments, Mapping):
         return dict(cast("Mapping[str, Any]", arguments))
-    ctx.arguments = {}
+    flight.arguments = {}
     raise Invalid([_problem(f"must be an object, not {type(arguments).__name__}")])
 
 

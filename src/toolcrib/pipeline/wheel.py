@@ -26,12 +26,11 @@ class Wheel:
 
     def watch(self, flight: Flight, seconds: float | None) -> None:
         """Stop the call's task when `seconds` are over; None means never."""
-        ctx = flight.ctx
-        self.running[ctx.call_id] = flight
+        self.running[flight.call_id] = flight
         if seconds is None:
             flight.expires = NEVER
             return
-        ctx.deadline = flight.expires = monotonic() + seconds
+        flight.deadline = flight.expires = monotonic() + seconds
         if seconds < TICK * 4:
             self.loop.call_later(seconds, self._sweep)
         if not self.ticking:
@@ -65,5 +64,5 @@ def stop(flight: Flight, why: str) -> None:
     if flight.stop is None and flight.task is not None:
         flight.stop = why
         flight.expires = NEVER
-        flight.ctx.cancelled = True
+        flight.cancelled = True
         flight.task.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -181,9 +182,7 @@ def search(
         if most is not None and len(text) >= most:
             continue
         for code in alphabet:
-            after = tuple(
-                lang.step(s, code) for lang, s in zip(languages, states, strict=True)
-            )
+            after = tuple(lang.step(s, code) for lang, s in zip(languages, states, strict=True))
             if not all(after[:count]):
                 continue
             longer = text + chr(code)
@@ -209,7 +208,7 @@ def _alphabet(languages: Sequence[Language]) -> list[int]:
     cuts |= {edge for ranges in sets for low, high in ranges for edge in (low, high + 1)}
     edges = sorted(cuts)
     best: dict[tuple[bool, ...], tuple[int, int]] = {}
-    for low, after in zip(edges, edges[1:], strict=False):
+    for low, after in pairwise(edges):
         if low == 0xD800:
             continue  # half characters are no text
         rank, code = _readable(low, after)

@@ -170,7 +170,8 @@ class _Reader:
             if self._peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("", "]"):
                 self.at += 1
                 high = self._member()
-                if len(low) != 1 or len(high) != 1 or low[0][0] > high[0][0]:
+                ends = (*low, *high)
+                if len(ends) != 2 or any(a != b for a, b in ends) or low > high:
                     raise Unclear
                 low = ((low[0][0], high[0][1]),)
             found += low

@@ -11,7 +11,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.protocols import Executor
 from toolcrib.core.result import ToolResult
 from toolcrib.core.spec import ToolSpec
-from toolcrib.testing.contracts.promise import check_value, ends_badly, promise, snapshot
+from toolcrib.testing.contracts.promise import check_value, ends_badly, is_text, promise, snapshot
 from toolcrib.testing.hosts import make_host
 
 Call = tuple[ToolSpec, Mapping[str, Any]]
@@ -40,7 +40,7 @@ class ExecutorContract(ABC):
     async def test_it_has_the_kind_of_its_specs(self) -> None:
         executor = self.make()
         kind = executor.kind
-        promise(isinstance(kind, str) and kind, "an executor has a kind", kind)
+        promise(is_text(kind), "an executor has a kind", kind)
         for spec, _ in (self.good_call(), self.failing_call(), self.slow_call()):
             promise(spec.kind == kind, f"its specs are of kind {kind!r}", spec.kind)
 
@@ -48,8 +48,7 @@ class ExecutorContract(ABC):
         ctx = _context(*self.good_call())
         value = await self.make().execute(ctx)
         check_value(value, "an executor")
-        ok = not isinstance(value, ToolResult) or value.status == "ok"
-        promise(ok, "the good call ends well", value)
+        promise(_succeeded(value), "the good call ends well", value)
 
     async def test_it_leaves_the_call_as_it_is(self) -> None:
         ctx = _context(*self.good_call())
@@ -60,21 +59,21 @@ class ExecutorContract(ABC):
         )
 
     async def test_calls_at_the_same_time_do_not_disturb_each_other(self) -> None:
-        executor, (spec, arguments) = self.make(), self.good_call()
-        bad_spec, bad_arguments = self.failing_call()
-        alone = _output(await executor.execute(_context(spec, arguments)))
-        ends = await asyncio.gather(
-            *(
-                executor.execute(
-                    _context(spec, arguments) if n % 2 else _context(bad_spec, bad_arguments)
-                )
-                for n in range(10)
-            ),
-            return_exceptions=True,
+        executor = self.make()
+        alone = _output(await executor.execute(_context(*self.good_call())))
+        contexts = [
+            _context(*(self.failing_call() if n % 2 else self.good_call())) for n in range(10)
+        ]
+        ends: list[Any] = await asyncio.gather(
+            *(executor.execute(ctx) for ctx in contexts), return_exceptions=True
         )
-        for end in ends[1::2]:
+        words = "a call has the same end among others as it has alone"
+        for end in ends[::2]:
             same = not isinstance(end, BaseException) and _output(end) == alone
-            promise(same, "a call has the same end among others as it has alone", end)
+            promise(same, words, end)
+        for end in ends[1::2]:
+            well = not isinstance(end, BaseException) and _succeeded(end)
+            promise(not well, words, end)
 
     async def test_a_failure_is_reported_as_one(self) -> None:
         await ends_badly(self.make().execute, _context(*self.failing_call()), "an executor")
@@ -116,3 +115,7 @@ async def _run(executor: Executor, ctx: ToolContext) -> Any:
 
 def _output(value: Any) -> Any:
     return value.output if isinstance(value, ToolResult) else value
+
+
+def _succeeded(value: Any) -> bool:
+    return not isinstance(value, ToolResult) or value.status == "ok"

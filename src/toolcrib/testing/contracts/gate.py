@@ -12,9 +12,9 @@ from toolcrib.core.decision import RANK, Decision
 from toolcrib.core.protocols import Gate
 from toolcrib.core.spec import ToolSpec
 from toolcrib.reasons import is_reason, reason
-from toolcrib.testing.contracts.promise import promise, snapshot
+from toolcrib.testing.contracts.promise import is_text, promise, snapshot
 from toolcrib.testing.hosts import make_host
-from toolcrib.testing.mocks import MockTool
+from toolcrib.testing.mocks import MockExecutor, MockTool
 
 
 class GateContract(ABC):
@@ -30,7 +30,7 @@ class GateContract(ABC):
 
     async def test_it_has_a_name(self) -> None:
         name = self.make().name
-        promise(isinstance(name, str) and name, "a gate has a name; denials name it", name)
+        promise(is_text(name), "a gate has a name; denials name it", name)
 
     async def test_it_answers_with_a_decision(self) -> None:
         gate = self.make()
@@ -100,7 +100,5 @@ def _ask(gate: Gate, ctx: ToolContext) -> Decision:
     return said
 
 
-def _idle(ctx: ToolContext) -> list[Any]:
-    from toolcrib.testing.mocks import MockExecutor
-
+def _idle(ctx: ToolContext) -> list[MockExecutor]:
     return [] if ctx.spec is None else [MockExecutor(ctx.spec.kind)]

@@ -21,6 +21,11 @@ def promise(kept: object, words: str, found: object = None) -> None:
         raise AssertionError(f"broken promise: {words}{seen}")
 
 
+def is_text(value: object) -> bool:
+    """Whether `value` is text, and not empty."""
+    return isinstance(value, str) and value != ""
+
+
 async def broken_promises(suite: Callable[[], Any]) -> dict[str, str]:
     """Run the tests of a contract, each on a suite of its own; which of them failed, and why."""
     broken: dict[str, str] = {}
@@ -49,13 +54,9 @@ def check_value(value: Any, who: str) -> None:
 
 def _is_json(value: Any) -> bool:
     try:
-        return msgspec.json.decode(msgspec.json.encode(value)) == _plain(value)
+        return msgspec.json.decode(msgspec.json.encode(value)) == value
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
         return False
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
 
 
 async def ends_badly(execute: Callable[[ToolContext], Any], ctx: ToolContext, who: str) -> None:

@@ -11,7 +11,7 @@ from toolcrib.core.entry import Entry
 from toolcrib.core.protocols import Provider
 from toolcrib.core.result import ToolResult
 from toolcrib.core.spec import ToolSpec
-from toolcrib.testing.contracts.promise import check_value, ends_badly, promise, snapshot
+from toolcrib.testing.contracts.promise import check_value, ends_badly, is_text, promise, snapshot
 from toolcrib.testing.contracts.specs import check_specs
 from toolcrib.testing.hosts import make_host
 
@@ -34,7 +34,7 @@ class ProviderContract(ABC):
     async def test_it_has_a_name_and_a_kind(self) -> None:
         provider = self.make()
         for what, text in (("name", provider.name), ("kind", provider.kind)):
-            promise(isinstance(text, str) and text, f"a provider has a {what}", text)
+            promise(is_text(text), f"a provider has a {what}", text)
 
     async def test_it_lists_specs_of_its_kind(self) -> None:
         provider = self.make()

@@ -11,14 +11,15 @@ from toolcrib.errors import SchemaError
 from toolcrib.testing.contracts.promise import promise
 
 
-def check_specs(specs: Any, who: str) -> None:
+def check_specs(specs: Sequence[ToolSpec], who: str) -> None:
     """These are specs that a catalog takes: some, each once, with schemas that can be used."""
-    listed = isinstance(specs, Sequence) and not isinstance(specs, str | bytes)
-    promise(listed, f"{who} gives a sequence of specs", type(specs).__name__)
+    given: Any = specs
+    promise(isinstance(given, list | tuple), f"{who} gives a list or tuple of specs", given)
     promise(len(specs), f"{who} gives one spec or more")
     seen: set[tuple[str, str]] = set()
     for spec in specs:
-        promise(isinstance(spec, ToolSpec), f"{who} gives ToolSpecs", type(spec).__name__)
+        each: Any = spec
+        promise(isinstance(each, ToolSpec), f"{who} gives ToolSpecs", each)
         promise(
             (spec.name, spec.version) not in seen,
             f"{who} gives each name and version once",
