@@ -55,6 +55,19 @@ async def catches(suite: Callable[[], Any], *tests: str) -> None:
         assert broken[test].startswith("broken promise: "), broken[test]
 
 
+async def test_a_suite_that_is_none_does_not_pass() -> None:
+    with pytest.raises(TypeError, match="has no tests"):
+        await broken_promises(object)
+
+
+async def test_a_suite_that_is_not_finished_does_not_pass() -> None:
+    broken = await broken_promises(StoreContract)
+    assert len(broken) == len([name for name in dir(StoreContract) if name.startswith("test_")])
+    assert set(broken.values()) == {
+        "TypeError: StoreContract does not define `make`; its contract's docstring says what for"
+    }
+
+
 # Executors
 
 

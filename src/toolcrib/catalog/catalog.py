@@ -7,7 +7,7 @@ changes, so a call that holds one finishes on what it began with.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -39,12 +39,12 @@ class Catalog:
         self._looks: dict[str, str] = {}
         self._wires: dict[str, str] = {}
         """Wire names that differ from the registered name."""
+        self._wary: set[str] = set()
+        """Tools that conflict with others."""
         self._listeners: list[Callable[[Change], None]] = []
         self._snapshot: tuple[int, MappingProxyType[str, Entry]] = (-1, MappingProxyType({}))
         self.revision = 0
         """Grows with every change."""
-        self.find = self._entries.get
-        """The entry under a plain registered name, or None."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -112,6 +112,7 @@ class Catalog:
         """Add an entry. A name, or one that looks like it, can be taken once."""
         name, version = entry.spec.name, entry.spec.version
         with self._lock:
+            self._check_conflicts(entry)
             current = self._entries.get(name)
             if current is None:
                 self._claim(entry)
@@ -134,6 +135,48 @@ class Catalog:
                 newest = known[max(known, key=version_key)]
             self._entries[name] = newest
             self._changed("replaced" if same is not None else "added", name, version)
+
+    def _check_conflicts(self, entry: Entry) -> None:
+        """Tools that say they cannot stand side by side do not."""
+        spec = entry.spec
+        rival = next((n for n in spec.conflicts_with if n in self._entries), None)
+        if rival is None and self._wary:
+            wary = (n for n in self._wary if n in self._entries and n != spec.name)
+            rival = next(
+                (n for n in wary if spec.name in self._entries[n].spec.conflicts_with), None
+            )
+        if rival is not None:
+            raise NameTaken(
+                f"the tool {spec.name!r} (wanted by {entry.owner}) conflicts with {rival!r} "
+                f"(registered by {self._entries[rival].owner})",
+                cure="Unregister one of them",
+            )
+        if spec.conflicts_with:
+            self._wary.add(spec.name)
+
+    def select(
+        self,
+        *,
+        kind: str | None = None,
+        tags: Iterable[str] = (),
+        category: str | None = None,
+        effects: Iterable[str] | None = None,
+        permissions: Iterable[str] | None = None,
+    ) -> list[Entry]:
+        """The entries that fit all filters: of that kind and category, with all of the tags, with
+        no effects beyond those given, asking for no permissions beyond those given."""
+        wanted = frozenset(tags)
+        most = None if effects is None else frozenset(effects)
+        held = None if permissions is None else frozenset(permissions)
+        return [
+            entry
+            for entry in self
+            if (kind is None or entry.spec.kind == kind)
+            and (category is None or entry.spec.category == category)
+            and wanted <= entry.spec.tags
+            and (most is None or (entry.spec.effects is not None and entry.spec.effects <= most))
+            and (held is None or entry.spec.permissions <= held)
+        ]
 
     def _claim(self, entry: Entry) -> None:
         """Take the name, unless it looks like one that is taken."""

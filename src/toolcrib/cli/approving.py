@@ -115,10 +115,7 @@ async def _ended(
     request = await host.approvals.get(desk.request.id)
     if request.state != "pending":
         return await call
-    text = (
-        f"nobody has answered yet; approval {request.id} stays pending, "
-        "and the same call finds the answer"
-    )
+    text = f"nobody has answered yet; approval {request.id} stays pending"
     return ToolResult(
         call_id=request.call_id,
         status="error",

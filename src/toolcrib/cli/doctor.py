@@ -15,7 +15,7 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.options import common
-from toolcrib.cli.output import Mistake, put_json, put_lines, say
+from toolcrib.cli.output import Mistake, many, put_json, put_lines, say
 from toolcrib.cli.project import Project, open_project
 from toolcrib.errors import ConfigError, StoreError
 
@@ -69,9 +69,9 @@ def _examine(config: str | None) -> Iterator[Finding]:
     project: Project | None = None
     try:
         project = open_project(config)
-        tools = len(project.host().catalog)
-        profiles = len(project.config.profiles)
-        yield Finding("config", "ok", f"{project.path}: {tools} tools, {profiles} profiles")
+        tools = many(len(project.host().catalog), "tool")
+        profiles = many(len(project.config.profiles), "profile")
+        yield Finding("config", "ok", f"{project.path}: {tools}, {profiles}")
     except ConfigError as error:
         cure = "`toolcrib config check` lists all mistakes"
         yield Finding("config", "fail", str(error), cure)
@@ -130,7 +130,7 @@ def _store(project: Project) -> Iterator[Finding]:
         what, _, cure = str(error).rpartition(". ")
         yield Finding("store", "fail", what or str(error), cure or None)
         return
-    kept = "not made yet" if runs is None else f"{runs} runs on the trail"
+    kept = "not made yet" if runs is None else f"{many(runs, 'run')} on the trail"
     yield Finding("store", "ok", f"{_short(project.store)}: writable, {kept}")
 
 

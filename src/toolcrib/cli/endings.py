@@ -24,7 +24,12 @@ def exit_code(result: ToolResult) -> int:
     failure = result.error
     if failure is None:
         return 0
-    return 4 if "request" in failure.details else reason(failure.reason).exit
+    return 4 if still_waits(failure) else reason(failure.reason).exit
+
+
+def still_waits(failure: Failure) -> bool:
+    """Whether the caller left while a person had not answered yet."""
+    return failure.reason == "cancelled" and "request" in failure.details
 
 
 def show_output(result: ToolResult) -> None:
@@ -69,8 +74,11 @@ def show_failure(
     if code == "invalid_arguments":
         _show_problems(name, failure, spec, given)
         return
-    word = "waits" if "expires" in failure.details else "failed"
-    say(f"{name}: {'denied' if status == 'denied' else word} ({code})")
+    if still_waits(failure):
+        say(f"{name}: {failure.message}")
+        say("  once it is allowed, the same call runs")
+        return
+    say(f"{name}: {'denied' if status == 'denied' else 'failed'} ({code})")
     say(f"  {failure.message}")
     if failure.still_running:
         say("  It could not be stopped and may still have an effect.")

@@ -12,8 +12,8 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.options import State, debug_option, hush_log
-from toolcrib.cli.output import say
-from toolcrib.errors import ConfigError, JsonError, NotFound, StoreError, ToolcribError
+from toolcrib.cli.output import Unread, say
+from toolcrib.errors import ConfigError, JsonError, NotFound, ToolcribError
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("start", "Start a project here."),
@@ -83,7 +83,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     hush_log()
     try:
         code = _run(args, state)
-    except BrokenPipeError:
+    except Unread:
         # Whoever read the output has seen enough; nothing is left to be said to them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = BROKEN_PIPE
@@ -100,29 +100,33 @@ def _run(args: Sequence[str] | None, state: State) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("Cancelled.")
         return INTERRUPTED
-    except BrokenPipeError:
+    except Unread:
         raise
-    except ConfigError as error:
+    except Exception as error:
+        code = _told(error)
+        if state.debug:
+            import traceback
+
+            traceback.print_exc()
+        return code
+
+
+def _told(error: Exception) -> int:
+    """Say what went wrong, and whose fault it is by the exit code."""
+    if isinstance(error, ConfigError):
         for mistake in error.all():
             say(str(mistake))
-        code = 2
-    except (NotFound, JsonError) as error:
+        return 2
+    if isinstance(error, NotFound | JsonError):
         say(str(error))
-        code = 2
-    except (StoreError, ToolcribError) as error:
+        return 2
+    if isinstance(error, ToolcribError):
         say(str(error))
-        code = 5
-    except OSError as error:
+    elif isinstance(error, OSError):
         say(f"{error.filename or 'the system'}: {error.strerror or error}")
-        code = 5
-    except Exception as error:
+    else:
         say(f"Unexpected: {type(error).__name__}: {error}. `toolcrib --debug …` shows where.")
-        code = 5
-    if state.debug:
-        import traceback
-
-        traceback.print_exc()
-    return code
+    return 5
 
 
 def _leave(code: int) -> NoReturn:
@@ -132,7 +136,10 @@ def _leave(code: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.stderr.flush()
     me = threading.current_thread()
-    if any(thread is not me and not thread.daemon for thread in threading.enumerate()):
-        # A tool's thread that would not stop; the interpreter would wait for it.
-        os._exit(code)
+    for thread in threading.enumerate():
+        if thread is not me and not thread.daemon:
+            thread.join(0.2)
+            if thread.is_alive():
+                # A tool's thread that does not stop; the interpreter would wait for it.
+                os._exit(code)
     sys.exit(code)

@@ -28,6 +28,10 @@ _COLOURS = {
 }
 
 
+class Unread(Exception):
+    """Whoever read the output has gone. Not an OSError: click would end the program for those."""
+
+
 class Mistake(click.ClickException):
     """Something in what the user gave is wrong; says what, and what to do."""
 
@@ -57,8 +61,18 @@ def put_json(value: Any) -> None:
 
 def _write(stream: TextIO, text: str) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    with reader_may_leave():
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+
+
+@contextmanager
+def reader_may_leave() -> Generator[None]:
+    """A broken pipe inside becomes `Unread`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise Unread from None
 
 
 def coloured(stream: TextIO) -> bool:
@@ -126,8 +140,13 @@ def took(seconds: float | None) -> str:
 
 
 def left(seconds: float) -> str:
-    """A time to come, in whole seconds."""
-    return format_duration(max(0, round(seconds)))
+    """A time to come; whole seconds are enough unless it is shorter."""
+    return format_duration(max(0, round(seconds, 0 if seconds >= 1 else 3)))
+
+
+def many(count: int, word: str) -> str:
+    """`1 tool`, `2 tools`."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 @contextmanager

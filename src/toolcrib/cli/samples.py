@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from toolcrib.cli.arguments import Schema, types
+from toolcrib.cli.arguments import Schema, as_schema, convert, types
 
 
 def sample_arguments(
-    schema: Schema, given: Mapping[str, Any] | None = None, wrong: Iterable[str] = ()
+    schema: Schema, given: Mapping[str, Any] | None = None, wrong: Collection[str] = ()
 ) -> dict[str, Any]:
     """Values for what the schema requires; those given are kept unless they are wrong."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    required = list(schema.get("required") or ())
-    bad = frozenset(wrong)
-    kept = {k: v for k, v in (given or {}).items() if k in properties and k not in bad}
+    required: list[str] = list(schema.get("required") or ())
+    kept = {k: v for k, v in (given or {}).items() if k in properties and k not in wrong}
     made: dict[str, Any] = {}
     for index, name in enumerate(properties):
         if name in kept:
@@ -28,9 +27,7 @@ def sample_arguments(
 
 
 def _sample(part: Any, root: Schema, index: int) -> Any:
-    if not isinstance(part, dict):
-        return "text"
-    known: dict[str, Any] = part  # pyright: ignore[reportUnknownVariableType]
+    known = as_schema(part)
     for name in ("const", "default"):
         if known.get(name) is not None:
             return known[name]
@@ -57,13 +54,12 @@ def typed(arguments: Mapping[str, Any], schema: Schema) -> list[str]:
     words: list[str] = []
     properties: Mapping[str, Any] = schema.get("properties") or {}
     for name, value in arguments.items():
-        part: Any = properties.get(name)
-        wanted = types(part, schema) if isinstance(part, dict) else set[str]()  # pyright: ignore[reportUnknownArgumentType]
-        plain = isinstance(value, str) and ("string" in wanted or not wanted)
-        if plain and not value.startswith("@"):
-            words.append(shlex.quote(f"{name}={value}"))
-        elif isinstance(value, bool | int | float) and "string" not in wanted and wanted:
-            words.append(f"{name}={json.dumps(value)}")
+        text = value if isinstance(value, str) else json.dumps(value)
+        read = convert(text, as_schema(properties.get(name)), schema)
+        # True is not 1, and a list of one is not its item.
+        plain = read == value and type(read) is type(value) and not text.startswith("@")
+        if plain and isinstance(value, str | int | float):
+            words.append(shlex.quote(f"{name}={text}"))
         else:
             words.append(shlex.quote(f"{name}:={json.dumps(value, ensure_ascii=False)}"))
     return words

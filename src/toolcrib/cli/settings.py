@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from toolcrib.cli.options import common, debug_option, json_option
-from toolcrib.cli.output import Mistake, put, put_json, say
+from toolcrib.cli.output import Mistake, many, put, put_json, say
 from toolcrib.cli.project import find_config, open_project
 from toolcrib.errors import ConfigError
 
@@ -35,19 +35,13 @@ def check(config: str | None, as_json: bool) -> int:
         else:
             for mistake in mistakes:
                 put(_placed(mistake, path))
-            count = len(mistakes)
-            say(f"{count} {'mistake' if count == 1 else 'mistakes'}. Nothing was changed.")
+            say(f"{many(len(mistakes), 'mistake')}. Nothing was changed.")
         return 2
     profiles = len(project.config.profiles)
     if as_json:
         put_json({"ok": True, "problems": []})
     say(f"{path}: ok. {many(len(host.catalog), 'tool')}, {many(profiles, 'profile')}.")
     return 0
-
-
-def many(count: int, word: str) -> str:
-    """`1 tool`, `2 tools`."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _placed(mistake: ConfigError, path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from toolcrib.cli.options import common, seconds
-from toolcrib.cli.output import Mistake, clock, put, put_json, say
+from toolcrib.cli.output import Mistake, clock, many, put, put_json, reader_may_leave, say
 from toolcrib.cli.project import Project, me, open_project
 from toolcrib.errors import StoreError
 from toolcrib.host.history import History, Wanted, verify_store
@@ -70,8 +70,8 @@ def warn_unreadable(history: History) -> None:
     if history.unreadable:
         run, seq = history.unreadable[0]
         say(
-            f"{len(history.unreadable)} records cannot be read, the first is record {seq} of "
-            f"run {run}. `toolcrib audit verify` says more."
+            f"{many(len(history.unreadable), 'record')} cannot be read, the first is record {seq} "
+            f"of run {run}. `toolcrib audit verify` says more."
         )
 
 
@@ -150,14 +150,14 @@ def _show_reports(project: Project, reports: list[RunReport], good: bool) -> Non
         loose = report.records - min(report.anchored, report.records)
         word = "ok" if report.ok else "BROKEN"
         put(
-            f"{report.run}   {word}   {report.records} records, "
+            f"{report.run}   {word}   {many(report.records, 'record')}, "
             f"{report.records - loose} anchored, {loose} unanchored"
         )
         if report.findings:
             first = report.findings[0]
             put(f"  first broken record: {first.seq}, {first.problem}")
     total = sum(report.records for report in reports)
-    count = f"{total} records in {len(reports)} runs"
+    count = f"{many(total, 'record')} in {many(len(reports), 'run')}"
     say(f"{'The chain holds' if good else 'The chain is broken'}: {count}.")
     say(f"What {me()} could still forge: the key is in {_here(project.key)}, and whoever can")
     if project.anchor is None:
@@ -203,7 +203,7 @@ def export(
 async def _write(store: Store, wanted: Wanted, draft: Path | None) -> int:
     """One event a line; the trail may hold what others should not read, so a file is private."""
     history, count = History(store), 0
-    with _opened(draft) as stream:
+    with reader_may_leave(), _opened(draft) as stream:
         async for event in history.events(wanted):
             stream.write(json.dumps(event.to_dict(), ensure_ascii=False) + "\n")
             count += 1

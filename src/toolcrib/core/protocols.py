@@ -168,6 +168,10 @@ class Store(Protocol):
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
+    async def flush(self) -> None:
+        """Have the waiting records written, and wait for it."""
+        ...
+
     async def blocks(
         self, *, after: int = 0, limit: int = 100, run: str | None = None
     ) -> list[tuple[int, Block]]:

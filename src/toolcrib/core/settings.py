@@ -64,5 +64,7 @@ class HostConfig:
     serve: dict[str, Any] = field(default_factory=dict[str, Any])
     secrets: frozenset[str] = frozenset()
     """Values that came from `${…}`: hidden wherever they appear."""
+    lines: dict[str, str] = field(default_factory=dict[str, str])
+    """Where policy knobs stand: `profiles.NAME.policies.TOOL.KNOB` to `file:line`."""
     sources: tuple[str, ...] = ()
     """The files that were read, the main one first."""

@@ -152,6 +152,12 @@ class Entries:
             name=thing.name,
             description=str(getattr(thing, "description", "") or ""),
             input_schema=schema,
+            effects=getattr(thing, "effects", None),
+            idempotent=bool(getattr(thing, "idempotent", False)),
+            timeout=getattr(thing, "timeout", None),
+            tags=getattr(thing, "tags", None) or frozenset(),
+            category=getattr(thing, "category", None),
+            requires_approval=bool(getattr(thing, "requires_approval", False)),
             source=owner,
         )
         return Entry(

@@ -10,33 +10,34 @@ from typing import Any
 
 from toolcrib.approvals.approvers import as_approver
 from toolcrib.catalog.catalog import Catalog, Change
+from toolcrib.core.clock import SYSTEM, Clock
 from toolcrib.core.context import LOCAL, ToolContext
-from toolcrib.core.decision import Decision, Explanation, Step
+from toolcrib.core.decision import Explanation
 from toolcrib.core.entry import Entry
-from toolcrib.core.events import NOTHING, CallRecord, Event
+from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.core.profile import Profile
 from toolcrib.core.protocols import Exporter, Extension, Gate, Store
-from toolcrib.core.result import Failure, ToolResult
+from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ConfigError, NotFound, SpecError
 from toolcrib.executors.python import PythonExecutor
 from toolcrib.host.approvals import Approvals
+from toolcrib.host.artifacts import Artifacts
+from toolcrib.host.builtin import register_builtins
+from toolcrib.host.callers import Callers
 from toolcrib.host.entries import Entries
 from toolcrib.host.parts import Parts, start_parts
+from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.session import Session
+from toolcrib.host.strays import stray, unexplained
 from toolcrib.host.tool import Tool
 from toolcrib.observe.bus import Bus
 from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
 from toolcrib.pipeline.explain import explain
-from toolcrib.pipeline.limits import Limits
 from toolcrib.pipeline.plan import Plan
-from toolcrib.reasons import reason as reason_row
-
-_MOST_PLANS = 8192
 
 
 class ToolHost:
@@ -56,36 +57,41 @@ class ToolHost:
         gates: Sequence[Gate] = (),
         extensions: Sequence[Extension] = (),
         exporters: Sequence[Exporter] = (),
+        clock: Clock = SYSTEM,
     ) -> None:
+        self.clock = clock
+        """What limits, grants and approvals go by; a test brings its own."""
         self.catalog = Catalog()
-        self.metrics = Metrics()
-        self.approvals = Approvals(self._ready_inbox)
         self.bus = Bus()
+        self.metrics = Metrics(tools=self.catalog.__len__, exporters=self.bus.counts)
+        self.artifacts = Artifacts()
+        self.approvals = Approvals(self._ready_inbox)
         self.redactor = Redactor()
         self._config_source = config
         self._config = HostConfig()
         self._loaded = config is None
         self._store = store
         self._approver = as_approver(approver)
-        self._gates = tuple(gates)
         self._extensions = tuple(extensions)
         self._exporters = tuple(exporters)
         self._python = PythonExecutor()
         self._entries = Entries(self._python)
         self.registrar = Registrar()
+        register_builtins(self.registrar)
         """What plug-ins and built-in parts offer by name."""
         self.configured: frozenset[str] = frozenset()
         """The tools that came from the configuration; a reload replaces them."""
-        self._limits = Limits()
-        self._plans: dict[str | None, dict[str, Plan]] = {None: {}}
-        self._default_profile: str | None = None
+        self.planner = Planner(self.catalog, self.metrics, clock)
+        self.planner.gates = tuple(gates)
+        self.planner.extensions = self._extensions
+        self._callers = Callers()
         self._parts: Parts | None = None
         self._run: Callable[..., Coroutine[Any, Any, ToolResult]] | None = None
         self._lock = threading.RLock()
-        self._sessions: dict[str, Session] = {}
-        self._named: dict[str, Principal] = {}
-        """Callers that were given by name only; the same object each time."""
+        self._exporting: list[str] = []
+        """The exporters that came from the configuration."""
         self._closed = False
+        self._local = LOCAL
         self.catalog.on_change(self._catalog_changed)
         for thing in tools:
             self.register(thing)
@@ -135,18 +141,27 @@ class ToolHost:
         """Put profiles and settings in force; plans are made anew."""
         with self._lock:
             self._config = config
-            if config.settings.profile is not None:
-                self._default_profile = config.settings.profile
-            else:
-                self._default_profile = next(iter(config.profiles), None)
+            self._callers.renew(config)
+            self._local = self._callers.principal(None)
             self.redactor = Redactor(config.settings.redact, config.secrets)
-            self._plans = {name: {} for name in config.profiles}
-            chosen = config.settings.profile is not None or len(config.profiles) == 1
-            default = self._default_profile if chosen else None
-            # Calls that name no profile find the plans of the default one.
-            self._plans[None] = self._plans[default] if default in self._plans else {}
+            self.planner.renew(
+                config.settings, self.redactor, [*config.profiles], self._callers.default
+            )
             if self._parts is not None:
                 self._parts.renew(config.settings, self.redactor)
+                self._open_fast_lane(self._parts)
+
+    def wrap(self, extensions: Sequence[Extension], exporters: Sequence[Exporter]) -> None:
+        """Put the configuration's extensions and exporters in force, beside the embedder's own."""
+        self.planner.extensions = (*self._extensions, *extensions)
+        for name in self._exporting:
+            self.bus.remove_exporter(name)
+        self._exporting = [self.bus.add_exporter(exporter) for exporter in exporters]
+
+    def _open_fast_lane(self, parts: Parts) -> None:
+        """Let calls skip what needs no looking at: possible when anybody may use any profile."""
+        restricted = bool(self._config.profiles) and self._callers.restricted
+        self._run = None if restricted else parts.pipeline.run
 
     @property
     def settings(self) -> HostSettings:
@@ -191,31 +206,20 @@ class ToolHost:
         What is listed and what can be called is decided by the same code.
         """
         self.load()
-        held = self._session(session)
-        who = held.principal if held is not None else self._principal(principal)
-        name = self._profile_name(held.profile if held is not None else profile)
+        held = self._callers.session(session)
+        who = held.principal if held is not None else self._callers.principal(principal)
+        name = self._chosen(profile, held)
+        names = [*self.catalog.snapshot(), *(held.entries if held is not None else ())]
         found: list[Tool] = []
-        seen = dict(self.catalog.snapshot())
-        if held is not None:
-            seen |= held.entries
-        for tool_name, entry in seen.items():
-            plan = self._plan(tool_name, name, held)
-            if plan is None:
-                continue
-            down = entry.unavailable
-            refusal = plan.refused(who)
-            if refusal is None or (down is not None and refusal.reason == down.reason):
+        for tool in sorted(set(names)):
+            plan = self._plan(tool, name, held)
+            if plan is not None and plan.listed(who):
+                down = None if plan.outage is None else plan.outage.message
                 found.append(
                     Tool(
-                        plan.spec,
-                        self,
-                        principal=who,
-                        profile=name,
-                        session=held,
-                        unavailable=None if down is None else down.message,
+                        plan.spec, self, principal=who, profile=name, session=held, unavailable=down
                     )
                 )
-        found.sort(key=lambda tool: tool.name)
         if format is None:
             return found
         from toolcrib.catalog.formats import export
@@ -223,8 +227,7 @@ class ToolHost:
         return export([tool.spec for tool in found], format)
 
     def _catalog_changed(self, change: Change) -> None:
-        for plans in self._plans.values():
-            plans.pop(change.name, None)
+        self.planner.changed(change)
         if self._parts is not None:
             data = {"change": change.kind, "tool": change.name, "version": change.version}
             self.announce_fact("catalog.changed", data)
@@ -253,9 +256,12 @@ class ToolHost:
         """
         run = self._run
         if run is not None and session is None and type(principal) is not str:
-            plans = self._plans.get(profile)
-            if plans is not None and name in plans:
-                return run(plans[name], principal or LOCAL, None, arguments, timeout, call_id)
+            book = self.planner.books.get(profile)
+            if book is not None:
+                plan = book.get(name)
+                if plan is not None:
+                    who = principal or self._local
+                    return run(plan, who, None, arguments, timeout, call_id)
         return self._call(name, arguments, principal, profile, session, timeout, call_id)
 
     async def _call(
@@ -271,27 +277,35 @@ class ToolHost:
         parent: ToolContext | None = None,
     ) -> ToolResult:
         parts = await self.start()
+        problem = held = chosen = plan = None
+        reason = "not_in_profile"
         try:
-            held = self._session(session)
+            held = self._callers.session(session)
         except NotFound as error:
-            return self._stray(name, self._principal(principal), "unauthenticated", str(error))
-        who = held.principal if held is not None else self._principal(principal)
-        wanted = profile
-        if held is not None:
-            door = held.door
-            if profile is None:
-                wanted = held.profile
-        problem = self._profile_problem(who, wanted)
-        if problem is not None:
-            return self._stray(name, who, "not_in_profile", problem, call_id, held)
-        plan = self._plan(name, self._profile_name(wanted), held)
+            problem, reason = str(error), "unauthenticated"
+        who = held.principal if held is not None else self._callers.principal(principal)
+        if problem is None:
+            chosen = self._chosen(profile, held)
+            problem = self._callers.problem(who, chosen)
+        if problem is None:
+            plan = self._plan(name, chosen, held)
+            if plan is None:
+                problem, reason = self._unknown(name, chosen), "unknown_tool"
+        door = door if held is None else held.door
         if plan is None:
-            close = self.catalog.suggest(name)
-            hint = f". Did you mean {close}?" if close else ""
-            return self._stray(
-                name, who, "unknown_tool", f"{name}: no such tool{hint}", call_id, held
-            )
+            above = None if parent is None else parent.call_id
+            said = problem or name
+            return stray(
+                self, parts, name, who, reason, said,
+                call_id=call_id, session=held, parent=above, door=door,
+            )  # fmt: skip
         return await parts.pipeline.run(plan, who, held, arguments, timeout, call_id, door, parent)
+
+    def _unknown(self, name: str, profile: str | None) -> str:
+        """That there is no such tool; a name like it is only given away where none is concealed."""
+        rules = self._callers.profile(profile)
+        close = None if rules is not None and rules.conceal else self.catalog.suggest(name)
+        return f"{name}: no such tool" + (f". Did you mean {close}?" if close else "")
 
     async def nested(
         self,
@@ -312,25 +326,17 @@ class ToolHost:
 
     def announce(self, ctx: ToolContext, type: str, data: dict[str, Any]) -> None:
         """Something a running tool has to say."""
-        if self._parts is None:
-            return
-        if type == "tool.emitted":
-            self._parts.trail.fact(type, ctx.call_id, self.redactor.value(data))
-        elif self.bus.active:
-            self.bus.publish(
-                Event(
-                    id="",
-                    type=type,
-                    time=time.time(),
-                    call_id=ctx.call_id,
-                    data={"tool": ctx.tool, **self.redactor.value(data)},
-                )
-            )
+        if self._parts is not None:
+            self._parts.say(ctx, type, data)
 
     def announce_fact(self, type: str, data: dict[str, Any], call_id: str | None = None) -> None:
         """Put an event on the trail, secrets hidden."""
         if self._parts is not None:
             self._parts.trail.fact(type, call_id, self.redactor.value(data))
+
+    def output(self, call_id: str, *, principal: Principal | str | None = None) -> str:
+        """The whole output of a call whose result was cut, as text. Raises `NotFound`."""
+        return self.artifacts.get(call_id, self._callers.principal(principal).name)
 
     def cancel(self, call_id: str) -> bool:
         """Stop a running or waiting call; false when there is none of that id."""
@@ -347,18 +353,16 @@ class ToolHost:
     ) -> Explanation:
         """What would happen to a call, and why. The code of the real decision; nothing runs."""
         self.load()
-        held = self._session(session)
-        who = held.principal if held is not None else self._principal(principal)
-        wanted = profile if profile is not None or held is None else held.profile
-        chosen = self._profile_name(wanted)
-        problem = self._profile_problem(who, wanted)
+        held = self._callers.session(session)
+        who = held.principal if held is not None else self._callers.principal(principal)
+        chosen = self._chosen(profile, held)
+        problem = self._callers.problem(who, chosen)
         if problem is not None:
-            return _refused(name, who, chosen, "not_in_profile", problem)
+            return unexplained(name, who, chosen, "not_in_profile", problem)
         plan = self._plan(name, chosen, held)
         if plan is None:
-            close = self.catalog.suggest(name)
-            hint = f". Did you mean {close}?" if close else ""
-            return _refused(name, who, chosen, "unknown_tool", f"no such tool{hint}")
+            text = self._unknown(name, chosen)
+            return unexplained(name, who, chosen, "unknown_tool", text)
         return explain(plan, who, held, arguments, self.redactor, self.settings.max_arguments)
 
     # Sessions.
@@ -375,14 +379,15 @@ class ToolHost:
     ) -> Session:
         """A principal's stay: `async with host.session(…) as session`."""
         self.load()
-        who = self._principal(principal)
-        problem = self._profile_problem(who, profile)
+        who = self._callers.principal(principal)
+        chosen = self._chosen(profile, None)
+        problem = self._callers.problem(who, chosen)
         if problem is not None:
             raise ConfigError(problem)
         return Session(
             self,
             principal=who,
-            profile=self._profile_name(profile),
+            profile=chosen,
             cwd=str(Path(cwd or Path.cwd()).absolute()),
             environment=environment,
             metadata=metadata,
@@ -392,16 +397,16 @@ class ToolHost:
     async def open_session(self, session: Session) -> None:
         """Called by a session that begins."""
         parts = await self.start()
-        self._sessions[session.id] = session
+        self._callers.sessions[session.id] = session
         await parts.store.put_session(session.row())
         data = {"session": session.id, "principal": session.principal.name}
         self.announce_fact("session.opened", {**data, "profile": session.profile})
 
     async def close_session(self, session: Session) -> None:
         """Called by a session that ends."""
-        if self._sessions.pop(session.id, None) is None or self._parts is None:
+        if self._callers.sessions.pop(session.id, None) is None or self._parts is None:
             return
-        self._limits.forget_session(session.id)
+        self.planner.limits.forget_session(session.id)
         await self._parts.store.end_session(session.id, time.time())
         data = {"session": session.id, "principal": session.principal.name}
         self.announce_fact("session.closed", data)
@@ -433,8 +438,8 @@ class ToolHost:
                 )
             parts = self._parts
         await parts.open()
-        if not self._config.principal_profiles:
-            self._run = parts.pipeline.run
+        if self._run is None:
+            self._open_fast_lane(parts)
         return parts
 
     async def stop(self) -> None:
@@ -447,7 +452,7 @@ class ToolHost:
         self._run = None
         parts.pipeline.stopping = True
         await parts.drain(self.settings.drain)
-        for session in list(self._sessions.values()):
+        for session in list(self._callers.sessions.values()):
             await session.close()
         await parts.close()
         self._python.close()
@@ -459,20 +464,8 @@ class ToolHost:
 
     async def events(self, after: str | None = None) -> AsyncIterator[Event]:
         """Events as they happen; with `after`, first those on the trail behind that event id."""
-        parts = await self.start()
-        subscription = self.bus.subscribe()
-        last = after
-        try:
-            if after is not None:
-                async for event in parts.replay(after):
-                    last = event.id
-                    yield event
-            async for event in subscription:
-                if last is not None and event.id and parts.not_after(event.id, last):
-                    continue
-                yield event
-        finally:
-            subscription.close()
+        async for event in (await self.start()).follow(after):
+            yield event
 
     def on_event(self, callback: Callable[[Event], None]) -> Callable[[], None]:
         """Have `callback` told of every event; returns a function that ends it."""
@@ -482,131 +475,16 @@ class ToolHost:
         """The newest events on the trail, oldest first; those of one call when its id is given."""
         return await (await self.start()).read_trail(call_id=call_id, limit=limit)
 
-    # Who and what.
-
-    def _principal(self, principal: Principal | str | None) -> Principal:
-        if principal is None:
-            return self._config.principals.get("local", LOCAL)
-        if isinstance(principal, str):
-            known = self._config.principals.get(principal) or self._named.get(principal)
-            if known is None:
-                if len(self._named) > 1000:
-                    self._named.clear()
-                known = self._named[principal] = Principal(principal)
-            return known
-        return principal
-
-    def _session(self, session: Session | str | None) -> Session | None:
-        if session is None or isinstance(session, Session):
-            if session is not None and session.closed:
-                raise NotFound(f"the session {session.id} has ended")
-            return session
-        found = self._sessions.get(session)
-        if found is None:
-            raise NotFound(f"there is no session {session!r}")
-        return found
-
-    def _profile_name(self, profile: str | None) -> str | None:
-        return profile if profile is not None else self._default_profile
-
-    def _profile_problem(self, who: Principal, profile: str | None) -> str | None:
-        """Why this caller cannot be held to this profile; None when it can."""
-        profiles = self._config.profiles
-        name = self._profile_name(profile)
-        if name is None:
-            return None
-        if name not in profiles:
-            known = ", ".join(profiles) or "none"
-            return f"there is no profile {name!r}; known: {known}"
-        allowed = self._config.principal_profiles.get(who.name)
-        if allowed is not None and name not in allowed:
-            return f"{who.name} may not use the profile {name}"
-        if profile is None and len(profiles) > 1 and self.settings.profile is None:
-            return (
-                f"there are several profiles ({', '.join(profiles)}) and none was chosen; "
-                "name one, or set host.profile"
-            )
-        return None
+    def _chosen(self, profile: str | None, session: Session | None) -> str | None:
+        """The profile in force: the one named, the session's, or the default."""
+        if profile is None and session is not None:
+            profile = session.profile
+        return profile if profile is not None else self._callers.default
 
     def _plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
-        """The compiled plan for a tool under a profile; None when there is no such tool."""
-        rules: Profile | None = None if profile is None else self._config.profiles.get(profile)
-        if session is not None and name in session.entries:
-            return self._compile(session.entries[name], rules)
-        entry: Entry | None = None
-        if rules is not None and name in rules.versions:
-            entry = self.catalog.version(name, rules.versions[name])
-        if entry is None:
-            entry = self.catalog.get(name)
-        if entry is None:
-            return None
-        plans = self._plans.setdefault(profile, {})
-        plan = plans.get(name)
-        if plan is None or plan.entry is not entry:
-            if len(plans) >= _MOST_PLANS:
-                plans.pop(next(iter(plans)), None)
-            plan = plans[name] = self._compile(entry, rules)
-            if self.catalog.get(name) is not entry and name not in getattr(rules, "versions", ()):
-                plans.pop(name, None)  # it changed meanwhile: nobody else may find this plan
-        return plan
-
-    def _compile(self, entry: Entry, profile: Profile | None) -> Plan:
-        return Plan(
-            entry,
-            profile,
-            gates=self._gates,
-            extensions=self._extensions,
-            settings=self.settings,
-            hider=self.redactor,
-            counter=self.metrics.for_tool(entry.name),
-            limits=self._limits,
-        )
+        return self.planner.plan(name, self._callers.profile(profile), session)
 
     def replan(self, ctx: ToolContext) -> Plan | None:
         """Today's plan for a call that waited."""
         session: Any = ctx.session
         return self._plan(ctx.tool, ctx.profile.name if ctx.profile else None, session)
-
-    def _stray(
-        self,
-        name: str,
-        who: Principal,
-        reason: str,
-        message: str,
-        call_id: str | None = None,
-        session: Session | None = None,
-    ) -> ToolResult:
-        """The ending of a call that reached no tool; it is on the trail like any other."""
-        parts = self._parts
-        assert parts is not None  # noqa: S101 - only called after start
-        row = reason_row(reason)
-        call_id = call_id or parts.new_call_id()
-        session_id = None if session is None else session.id
-        shown = name[:128]
-        record = CallRecord(
-            time.time(), call_id, shown, who.name, session_id, None, "python", None,
-            "deny", "find", None, None, NOTHING, 0, None, 0.0,
-            row.status, reason, self.redactor.text(message), NOTHING, 0, None,
-            0, 0.0, 0.0, 0.0, 0.0,
-        )  # fmt: skip
-        parts.trail.append(record)
-        self.metrics.other.ended(row.status, reason, 0.0)
-        failure = Failure(
-            reason=reason, message=message, details={"gate": "find"}, retryable=row.retry == "yes"
-        )
-        return ToolResult(call_id=call_id, status=row.status, error=failure)
-
-
-def _refused(
-    name: str, who: Principal, profile: str | None, reason: str, message: str
-) -> Explanation:
-    said = Decision.deny(reason, message)
-    return Explanation(
-        tool=name,
-        principal=who.name,
-        profile=profile,
-        verdict="deny",
-        reason=reason,
-        message=message,
-        steps=(Step(gate="find", verdict=said.verdict, reason=reason, message=message),),
-    )

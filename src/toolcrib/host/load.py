@@ -5,19 +5,23 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.catalog.decorator import define, is_marked
-from toolcrib.core.entry import Entry
+from toolcrib.core.context import ToolContext
+from toolcrib.core.entry import Entry, Unavailable
 from toolcrib.core.policy import NoPolicy, ToolPolicy
 from toolcrib.core.profile import Profile
+from toolcrib.core.protocols import Exporter, Extension
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import RetryPolicy, ToolSpec
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError, SpecError
+from toolcrib.host.plugins import load_plugins
 from toolcrib.pipeline.patterns import is_glob
 
 if TYPE_CHECKING:
@@ -46,6 +50,7 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
     """
     mistakes: list[ConfigError] = []
     built: dict[str, Entry] = {}
+    _bring_plugins(host, config)
     for item in config.tools:
         try:
             for entry in _entries(host, item):
@@ -62,15 +67,61 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
         kind = provider.get("type")
         if kind not in host.registrar.providers:
             mistakes.append(_unknown("provider type", str(kind), host.registrar.providers, name))
+    extensions, exporters = _wrappers(host, config, mistakes)
     owned = set(host.configured)
     names = {n for n in host.catalog.snapshot() if n not in owned} | set(built)
     for profile in config.profiles.values():
-        mistakes += _check_profile(profile, names, host, built, bool(config.providers))
+        mistakes += _check_profile(profile, names, host, built, config)
     if mistakes:
         first = mistakes[0]
         first.others = tuple(mistakes[1:])
         raise first
     _swap(host, config, built)
+    host.wrap(extensions, exporters)
+
+
+def _wrappers(
+    host: ToolHost, config: HostConfig, mistakes: list[ConfigError]
+) -> tuple[list[Extension], list[Exporter]]:
+    """The extensions and exporters that the configuration names."""
+    extensions: list[Extension] = []
+    exporters: list[Exporter] = []
+    for what, items, known, made in (
+        ("extension", config.extensions, host.registrar.extensions, extensions),
+        ("exporter", config.exporters, host.registrar.exporters, exporters),
+    ):
+        for item in items:
+            factory: Callable[..., Any] | None = known.get(item["name"])
+            try:
+                if factory is None:
+                    raise _unknown(what, item["name"], known)
+                made.append(factory(**(item.get("settings") or {})))
+            except ConfigError as error:
+                mistakes.append(_placed(error, item))
+            except TypeError as error:
+                text = f"the {what} {item['name']!r} does not take these settings: {error}"
+                mistakes.append(_placed(ConfigError(text), item))
+    return extensions, exporters
+
+
+def _bring_plugins(host: ToolHost, config: HostConfig) -> None:
+    """Let plug-ins hand in what they bring, once, if the configuration names something new."""
+    desk = host.registrar
+    wanted = {
+        *(("extension", item["name"]) for item in config.extensions),
+        *(("exporter", item["name"]) for item in config.exporters),
+        *(("provider", str(item.get("type"))) for item in config.providers.values()),
+        *(("template", str(item["template"])) for item in config.tools if "template" in item),
+        *(("executor", str(item.get("kind") or "python")) for item in config.tools),
+        *(("policy", str(item["policy"]["use"])) for item in config.tools if _uses(item)),
+    }
+    if not desk.complete and any(not desk.has(kind, name) for kind, name in wanted):
+        load_plugins(desk)
+        host.entries.executors.update(desk.executors)
+
+
+def _uses(item: Mapping[str, Any]) -> bool:
+    return "use" in (item.get("policy") or {})
 
 
 def _swap(host: ToolHost, config: HostConfig, built: dict[str, Entry]) -> None:
@@ -92,7 +143,7 @@ def _swap(host: ToolHost, config: HostConfig, built: dict[str, Entry]) -> None:
 def _entries(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
     """The entries of one item of `tools:`."""
     if item.get("enabled") is False:
-        return []
+        return [_switched_off(item)] if item.get("name") else []
     owner = str(item.get("source") or OWNED)
     if "python" in item:
         return _from_python(host, item, owner)
@@ -103,14 +154,28 @@ def _entries(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
     if policy is not None:
         fields["policy"] = type(policy)
     config = dict(item.get("config") or {})
-    if item.get("module") is not None:
-        config.setdefault("module", item["module"])
-    if item.get("function") is not None:
-        config.setdefault("function", item["function"])
+    for name in ("module", "function"):
+        if item.get(name) is not None:
+            config.setdefault(name, item[name])
+    if str(config.get("module", "")).endswith(".py"):
+        module = load_module(str(config["module"]), item.get("base"))
+        config["function"] = _function(module, str(config.get("function")))
     fields["config"] = config
     base = item.get("base")
     with _Importable(base):
         return [host.entries.from_spec(ToolSpec(**fields), owner=owner, policy=policy)]
+
+
+def _switched_off(item: Mapping[str, Any]) -> Entry:
+    """A tool that is known and cannot be called."""
+
+    async def execute(ctx: ToolContext) -> None:
+        ctx.deny("tool_disabled")
+
+    down = Unavailable("tool_disabled", "the tool is switched off", time.time())
+    owner = str(item.get("source") or OWNED)
+    spec = ToolSpec(name=str(item["name"]), description=str(item.get("description") or ""))
+    return Entry(spec, execute, owner=owner, unavailable=down)
 
 
 def _from_python(host: ToolHost, item: Mapping[str, Any], owner: str) -> list[Entry]:
@@ -122,14 +187,7 @@ def _from_python(host: ToolHost, item: Mapping[str, Any], owner: str) -> list[En
         if is_marked(thing) and getattr(thing, "__module__", None) == module.__name__
     }
     if wanted is not None:
-        chosen = found.get(str(wanted)) or getattr(module, str(wanted), None)
-        if not callable(chosen):
-            close = did_you_mean(str(wanted), vars(module))
-            raise SpecError(
-                f"{item['python']} has no function {wanted!r}",
-                cure=f"Did you mean {close}?" if close else None,
-            )
-        found = {str(wanted): cast("Callable[..., Any]", chosen)}
+        found = {str(wanted): found.get(str(wanted)) or _function(module, str(wanted))}
     if not found:
         raise SpecError(f"{item['python']} has no @tool", cure="Mark a function with @tool")
     entries: list[Entry] = []
@@ -141,6 +199,17 @@ def _from_python(host: ToolHost, item: Mapping[str, Any], owner: str) -> list[En
             definition = define(thing, **overrides, policy=type(policy))
         entries.append(host.entries.from_definition(definition, policy=policy))
     return entries
+
+
+def _function(module: ModuleType, name: str) -> Callable[..., Any]:
+    found = getattr(module, name, None)
+    if not callable(found):
+        close = did_you_mean(name, vars(module))
+        raise SpecError(
+            f"{module.__file__} has no function {name!r}",
+            cure=f"Did you mean {close}?" if close else None,
+        )
+    return cast("Callable[..., Any]", found)
 
 
 def _from_template(host: ToolHost, item: Mapping[str, Any], owner: str) -> Entry:
@@ -204,10 +273,11 @@ def _check_profile(
     names: set[str],
     host: ToolHost,
     built: Mapping[str, Entry],
-    open_ended: bool,
+    config: HostConfig,
 ) -> list[ConfigError]:
     """Rules, policies, pins and versions that name tools which do not exist."""
     wrong: list[ConfigError] = []
+    open_ended = bool(config.providers)
 
     def check(name: str, where: str, source: str | None) -> bool:
         plain = name.partition("@")[0]
@@ -241,13 +311,16 @@ def _check_profile(
             try:
                 _try_policy(entry, knobs)
             except ConfigError as error:
-                file, _, line = (profile.source or "").rpartition(":")
+                key = f"profiles.{profile.name}.policies.{name}"
+                knob = f"{key}.{error.key}"
+                place = config.lines.get(knob) or config.lines.get(key) or profile.source or ""
+                file, _, line = place.rpartition(":")
                 wrong.append(
                     ConfigError(
                         f"profile {profile.name}: policies.{name}: {error.message}",
                         file=file or None,
                         line=int(line) if line.isdigit() else None,
-                        key=f"profiles.{profile.name}.policies.{name}.{error.key or ''}",
+                        key=knob if error.key else key,
                         cure=error.cure,
                     )
                 )

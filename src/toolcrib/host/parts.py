@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.approvals.inbox import Inbox
+from toolcrib.core.clock import SYSTEM, Clock
+from toolcrib.core.context import ToolContext
 from toolcrib.core.events import Event, decode_record, events_of
 from toolcrib.core.protocols import Approver, Exporter, Store
 from toolcrib.core.settings import HostSettings
@@ -21,6 +23,9 @@ from toolcrib.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
+
+
+Schemes = Mapping[str, Callable[[str], Store]]
 
 
 class Parts:
@@ -55,13 +60,14 @@ class Parts:
         for exporter in self._exporters:
             self.host.bus.add_exporter(exporter)
         await self.host.bus.start()
+        self.host.metrics.follow(lambda: self.pipeline.in_flight, lambda: self.trail.written)
         self.trail.fact("host.started", None, {"tools": len(self.host.catalog)})
 
     def renew(self, settings: HostSettings, redactor: Redactor) -> None:
         """Take over changed settings."""
         self.pipeline.settings = settings
         self.pipeline.hider = redactor
-        self.pipeline.asking = Asking(self.inbox, redactor)
+        self.pipeline.asking = Asking(self.inbox, redactor, self.host.clock)
 
     def new_call_id(self) -> str:
         """A call id that no other call has."""
@@ -90,9 +96,36 @@ class Parts:
         await self.store.close()
         self.trail.finish()
 
+    def say(self, ctx: ToolContext, type: str, data: dict[str, Any]) -> None:
+        """Something a running tool has to say: its own facts are kept, the rest only told."""
+        shown = self.host.redactor.value(data)
+        if type == "tool.emitted":
+            self.trail.fact(type, ctx.call_id, {"tool": ctx.tool, **shown})
+        elif self.host.bus.active:
+            told = {"tool": ctx.tool, **shown}
+            self.host.bus.publish(
+                Event(id="", type=type, time=time.time(), call_id=ctx.call_id, data=told)
+            )
+
+    async def follow(self, after: str | None) -> AsyncIterator[Event]:
+        """Events as they happen; with `after`, first those on the trail behind that event id."""
+        subscription = self.host.bus.subscribe()
+        last = after
+        try:
+            if after is not None:
+                async for event in self.replay(after):
+                    last = event.id
+                    yield event
+            async for event in subscription:
+                if last and event.id and self._not_behind(event.id, last):
+                    continue
+                yield event
+        finally:
+            subscription.close()
+
     async def replay(self, after: str) -> AsyncIterator[Event]:
         """The stored events behind an event id, in writing order."""
-        self.store.poke(now=True)
+        await self.store.flush()
         position, found = 0, after == ""
         while True:
             blocks = await self.store.blocks(after=position, limit=50)
@@ -107,7 +140,7 @@ class Parts:
                         elif event.id == after:
                             found = True
 
-    def not_after(self, event_id: str, last: str) -> bool:
+    def _not_behind(self, event_id: str, last: str) -> bool:
         """Whether an event of this run is not behind `last`."""
         run, seq, index = event_id.rsplit(".", 2)
         other, last_seq, last_index = last.rsplit(".", 2)
@@ -133,7 +166,7 @@ def start_parts(
     exporters: Sequence[Exporter],
 ) -> Parts:
     """Build the parts; nothing is opened yet."""
-    kept = open_store(store, settings)
+    kept = open_store(store, settings, host.clock, host.registrar.stores)
     trail = Trail(
         kept,
         _key(kept, settings),
@@ -142,24 +175,34 @@ def start_parts(
         bus=host.bus,
     )
 
-    def announce(type: str, call_id: str | None, data: dict[str, object]) -> None:
+    def announce(type: str, call_id: str | None, data: dict[str, Any]) -> None:
         trail.fact(type, call_id, host.redactor.value(data))
+        if type == "approval.decided":
+            host.metrics.approved(str(data.get("answer")), float(data.get("wait_s") or 0.0))
 
     inbox = Inbox(
-        kept, approver=approver, announce=announce, new_id=lambda: f"g{secrets.token_hex(6)}"
+        kept,
+        approver=approver,
+        announce=announce,
+        clock=host.clock.time,
+        new_id=lambda: f"g{secrets.token_hex(6)}",
     )
     pipeline = Pipeline(
         settings=settings,
         trail=trail,
         hider=host.redactor,
         asker=inbox,
+        clock=host.clock,
+        keep=host.artifacts.keep,
         replan=host.replan,
         runtime=host,
     )
     return Parts(host, kept, trail, inbox, pipeline, exporters)
 
 
-def open_store(store: str | Store, settings: HostSettings) -> Store:
+def open_store(
+    store: str | Store, settings: HostSettings, clock: Clock = SYSTEM, known: Schemes | None = None
+) -> Store:
     """The store that is named, or given."""
     if not isinstance(store, str):
         return store
@@ -168,11 +211,13 @@ def open_store(store: str | Store, settings: HostSettings) -> Store:
     if name == "memory":
         from toolcrib.stores.memory import MemoryStore
 
-        return MemoryStore()
+        return MemoryStore(clock=clock.time)
     if kind == "sqlite" and path:
         from toolcrib.stores.sqlite import SqliteStore
 
-        return SqliteStore(path)
+        return SqliteStore(path, clock=clock.time)
+    if known and kind in known:
+        return known[kind](path)
     raise ConfigError(f"{name!r} is not a store", cure="Use memory or sqlite:PATH")
 
 

@@ -32,6 +32,8 @@ class Registrar:
         self._owners: dict[tuple[str, str], str] = {}
         self.current = "toolcrib"
         """Who is handing in now."""
+        self.complete = False
+        """Whether the installed plug-ins have been asked."""
 
     def executor(self, executor: Executor) -> None:
         """Something that runs calls of one kind."""
@@ -69,6 +71,10 @@ class Registrar:
         """Someone who answers; `factory(**settings)` builds it."""
         self._put("approver", self.approvers, name, factory)
 
+    def has(self, kind: str, name: str) -> bool:
+        """Whether somebody brought it. Python functions need nobody."""
+        return (kind, name) in self._owners or (kind, name) == ("executor", "python")
+
     def _put(self, kind: str, table: dict[str, Any], name: str, thing: Any) -> None:
         if name in table:
             raise NameTaken(
@@ -101,6 +107,7 @@ def load_plugins(registrar: Registrar) -> list[Plugin]:
     from importlib.metadata import entry_points
 
     found: list[Plugin] = []
+    registrar.complete = True
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         package = point.dist.name if point.dist is not None else ""
         version = point.dist.version if point.dist is not None else ""

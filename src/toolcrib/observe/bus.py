@@ -178,6 +178,18 @@ class Bus:
             self._loop.call_soon_threadsafe(lane.start)
         return unique
 
+    def remove_exporter(self, name: str) -> bool:
+        """Send no more events to an exporter; what waits for it is still delivered."""
+        with self._lock:
+            gone = next((lane for lane in self._lanes if lane.name == name), None)
+            self._lanes = tuple(lane for lane in self._lanes if lane is not gone)
+            self._count()
+        if gone is None:
+            return False
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(gone.stop(5.0), self._loop)
+        return True
+
     def counts(self) -> dict[str, ExporterCounts]:
         """What each exporter has exported, dropped and failed at."""
         return {

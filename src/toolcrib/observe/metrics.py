@@ -132,6 +132,7 @@ class Metrics:
         """For names that no tool has, and for tools beyond the limit of labels."""
         self._tools: dict[str, ToolMetrics] = {OTHER: self.other}
         self._lock = threading.Lock()
+        self._live: tuple[Callable[[], int], Callable[[], int]] | None = None
 
     def for_tool(self, name: str) -> ToolMetrics:
         """The numbers of the tool `name`. Ask once per tool that exists, and keep it."""
@@ -142,6 +143,15 @@ class Metrics:
             if len(self._tools) > MAX_TOOLS:
                 return self.other
             return self._tools.setdefault(name, ToolMetrics(name, self._reasons))
+
+    def follow(self, in_flight: Callable[[], int], records: Callable[[], int]) -> None:
+        """Ask these when the numbers are read: calls in flight, and records on the trail."""
+        self._live = (in_flight, records)
+
+    def refresh(self) -> None:
+        """Take the numbers that are not counted here."""
+        if self._live is not None:
+            self.in_flight, self.trail_records = self._live[0](), self._live[1]()
 
     def approved(self, answer: str, seconds: float) -> None:
         """Count one answered (`allow`, `deny`) or `expired` approval and how long it took."""
@@ -183,6 +193,7 @@ class Metrics:
 
     def snapshot(self) -> dict[str, Any]:
         """The same numbers as plain JSON values."""
+        self.refresh()
         tools = self.used_tools()
         return {
             "calls": {

@@ -28,6 +28,7 @@ class MetricsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every metric with its numbers as they are now."""
         m = self._metrics
+        m.refresh()
         calls = CounterMetricFamily(
             "toolcrib_calls_total", "Calls that ended, by status.", labels=["tool", "status"]
         )

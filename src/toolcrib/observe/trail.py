@@ -89,6 +89,11 @@ class Trail:
         """Whether somebody listens, so that events have to be made as things happen."""
         return self._bus.active
 
+    @property
+    def written(self) -> int:
+        """How many records of this run have reached the store."""
+        return self._sealed
+
     def append(self, record: Record) -> int:
         """Put `record` on the trail; it reaches the disk within a group commit."""
         seq = self._next()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
 from toolcrib.core.approval import ApprovalRequest, binding_key, offered_reaches
 from toolcrib.core.canonical import canonical, digest_bytes
+from toolcrib.core.clock import Clock
 from toolcrib.core.decision import Decision
 from toolcrib.core.profile import ApprovalRules
 from toolcrib.core.result import ToolResult
@@ -24,9 +24,10 @@ Recheck = Callable[[Flight, dict[str, Any]], Decision | ToolResult]
 class Asking:
     """Turns the verdict `ask` into a go or an ending."""
 
-    def __init__(self, asker: Asker, hider: Hider) -> None:
+    def __init__(self, asker: Asker, hider: Hider, clock: Clock) -> None:
         self._asker = asker
         self._hider = hider
+        self._clock = clock
 
     async def settle(
         self, flight: Flight, decision: Decision, gate: str, recheck: Recheck
@@ -102,7 +103,7 @@ class Asking:
         session: str | None,
     ) -> ApprovalRequest:
         plan = flight.plan
-        now = time.time()
+        now = self._clock.time()
         effects = plan.spec.effects
         return ApprovalRequest(
             id=f"a{secrets.token_hex(6)}",

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from toolcrib.core.clock import Clock
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, RANK, Decision
 from toolcrib.core.events import OkRecord, OpenRecord, StartRecord
@@ -52,17 +53,20 @@ class Pipeline:
         trail: TrailWriter,
         hider: Hider,
         asker: Asker,
+        clock: Clock,
+        keep: Callable[[str, str, str], bool],
         replan: Callable[[ToolContext], Plan | None],
         runtime: Any,
     ) -> None:
         self.settings = settings
         self.trail = trail
         self.hider = hider
-        self.asking = Asking(asker, hider)
+        self.asking = Asking(asker, hider, clock)
         self.wheels: dict[asyncio.AbstractEventLoop, Wheel] = {}
         self.stopping = False
         self._wheel: Wheel | None = None
         self._replan = replan
+        self._keep = keep
         self._runtime = runtime
         self._prefix = f"c{int(time.time()):x}{secrets.token_hex(4)}"
         self._count = itertools.count(1).__next__
@@ -299,6 +303,9 @@ class Pipeline:
         over = cut(output, encoded, self.settings.max_output)
         if over is not None:
             changes["output"], changes["truncated"] = over
+            text = output if isinstance(output, str) else encoded.decode()
+            if self._keep(flight.call_id, flight.principal.name, self.hider.text(text)):
+                changes["metadata"] = {**changes.get("metadata", {}), "artifact": flight.call_id}
         if flight.noted:
             changes["metadata"] = {**changes.get("metadata", {}), **flight.noted}
         result = msgspec.structs.replace(result, **changes)

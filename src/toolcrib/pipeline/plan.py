@@ -89,6 +89,7 @@ class Plan:
         "is_valid",
         "max_depth",
         "name",
+        "outage",
         "plain_outputs",
         "policy",
         "profile",
@@ -112,6 +113,7 @@ class Plan:
         hider: Hider,
         counter: Counter,
         limits: Limits,
+        missing: Sequence[str] = (),
     ) -> None:
         spec = entry.spec
         self.entry = entry
@@ -125,6 +127,8 @@ class Plan:
         self.dynamic = tuple(check for check in self.checks if check.constant is None)
         self.base, self.base_gate = _settle(self.checks)
         self.refusal = _refusal(entry, profile, self.base)
+        self.outage = _outage(entry, missing)
+        """Why the tool cannot run now; it stays listed all the same."""
         # A seat takes the permissions into account; a call need not ask for them again.
         self.dynamic = tuple(check for check in self.dynamic if check.name != "role")
         self._validator: Validator | None = None
@@ -194,7 +198,12 @@ class Plan:
     def refused(self, who: Principal) -> Decision | None:
         """What keeps this caller from the tool whatever the arguments; None when nothing does.
         Listing and calling both ask this."""
-        return self.refusal or _unseen(self, who) or self.hidden(who)
+        return self.refusal or _unseen(self, who) or self.hidden(who) or self.outage
+
+    def listed(self, who: Principal) -> bool:
+        """Whether this caller sees the tool: it may call it, or could if it were not down."""
+        refused = self.refused(who)
+        return refused is None or (refused is self.outage and refused.reason != "tool_disabled")
 
     def take_seat(self, who: Principal, session: Any, door: str) -> Seat:
         """What is known about this caller's calls before they come, kept for the next one."""
@@ -210,7 +219,7 @@ class Plan:
                 who,
                 session,
                 door,
-                self.refusal or _unseen(self, who),
+                self.refusal or _unseen(self, who) or self.outage,
                 self.meters(who, name),
                 msgspec.Raw(about),
             )
@@ -279,6 +288,12 @@ def _refusal(entry: Entry, profile: Profile | None, base: Decision) -> Decision 
                 source=profile.source,
                 details={"pinned": pinned, "found": entry.spec.digest},
             )
+    return None
+
+
+def _outage(entry: Entry, missing: Sequence[str]) -> Decision | None:
+    if missing:
+        return Decision.deny("tool_unavailable", f"it needs the tool {', '.join(missing)}")
     if entry.unavailable is not None:
         reason, message, since = entry.unavailable
         return Decision.deny(reason, message, details={"since": since})

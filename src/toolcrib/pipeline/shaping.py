@@ -55,12 +55,12 @@ def cut(output: Any, encoded: bytes, limit: int) -> tuple[Any, Truncated] | None
 
 def hide(result: ToolResult, hider: Hider) -> ToolResult:
     """The result without the values that were marked as secret."""
-    output = hider.value(result.output)
-    content = hider.value(result.content)
+    output = hider.secrets_in(result.output)
+    content = hider.secrets_in(result.content)
     error = result.error
     if error is not None:
         error = msgspec.structs.replace(
-            error, message=hider.text(error.message), details=hider.value(error.details)
+            error, message=hider.text(error.message), details=hider.secrets_in(error.details)
         )
     return msgspec.structs.replace(result, output=output, content=content, error=error)
 

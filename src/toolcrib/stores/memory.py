@@ -217,6 +217,10 @@ class MemoryStore:
         self._changes.changed()
         return True
 
+    async def flush(self) -> None:
+        """Take the waiting records."""
+        self.poke(now=True)
+
     async def put_grant(self, grant: Grant) -> None:
         """Keep a new grant."""
         with self._lock:

@@ -112,6 +112,10 @@ class SqliteStore:
         """Mark a pending request whose time is over as expired."""
         return await self._writer.submit(lambda db: tables.expire_request(db, id, now), wakes=True)
 
+    async def flush(self) -> None:
+        """Have the waiting records written, and wait for it."""
+        await self._writer.submit(lambda db: None)
+
     async def put_grant(self, grant: Grant) -> None:
         """Keep a new grant."""
         await self._writer.submit(lambda db: tables.put_grant(db, grant), wakes=True)

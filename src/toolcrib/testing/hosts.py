@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.core.clock import SYSTEM
 from toolcrib.core.protocols import Executor, Exporter, Extension, Gate, Store
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
 from toolcrib.host.host import ToolHost
 from toolcrib.host.load import read_config
-from toolcrib.pipeline.limits import Limits
 from toolcrib.testing.mocks import with_executors
 
 if TYPE_CHECKING:
-    from toolcrib.host.parts import Parts
     from toolcrib.testing.clock import FakeClock
 
 OWN_PROFILE = "test"
@@ -43,45 +42,20 @@ def make_host(
     settings of one (`{"rules": [{"allow": "add"}]}`). `executors` take the place of the real ones
     of their kinds. `clock` runs limits, grants and approvals.
     """
-    if clock is not None and store == "memory":
-        from toolcrib.stores.memory import MemoryStore
-
-        store = MemoryStore(clock=clock.time)
-    made = (_ClockedHost if clock is not None else ToolHost)(
+    made = ToolHost(
         config=_with_profile(config, profile),
         store=store,
         approver=approver,
         gates=gates,
         extensions=extensions,
         exporters=exporters,
+        clock=clock or SYSTEM,
     )
-    if isinstance(made, _ClockedHost) and clock is not None:
-        made.follow(clock)
     with_executors(made, *executors)
     for thing in tools:
         made.register(thing)
     made.load()
     return made
-
-
-class _ClockedHost(ToolHost):
-    """A host that lives by a test's clock."""
-
-    _fake: FakeClock
-
-    def follow(self, clock: FakeClock) -> None:
-        """Count limits and approvals by `clock`."""
-        self._fake = clock
-        self._limits = Limits(clock.monotonic)
-
-    async def start(self) -> Parts:
-        fresh = self._parts is None
-        parts = await super().start()
-        if fresh:
-            inbox = parts.inbox
-            inbox._clock = self._fake.time  # pyright: ignore[reportPrivateUsage]
-            inbox._waiting._clock = self._fake.time  # pyright: ignore[reportPrivateUsage]
-        return parts
 
 
 def _with_profile(

@@ -217,7 +217,9 @@ KINDS: list[tuple[Any, dict[str, Any], Any, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("annotation", "schema", "value", "result"), KINDS, ids=lambda v: str(v)[:40]
+    ("annotation", "schema", "value", "result"),
+    KINDS,
+    ids=lambda v: "set" if isinstance(v, set) else str(v)[:40],
 )
 def test_every_kind(annotation: Any, schema: Any, value: Any, result: Any) -> None:
     assert schema_of(annotation) == schema

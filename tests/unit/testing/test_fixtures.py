@@ -105,7 +105,7 @@ def test_a_plug_in_author_inherits_a_contract(tmp_path: Path) -> None:
     assert "broken promise: a request comes back as it was" in done.stdout, done.stdout
     assert "FAILED test_store.py::TestBad" in done.stdout
     assert "::TestGood" not in done.stdout
-    assert "abstract method" in done.stdout
+    assert "TypeError: TestUnfinished does not define `make`" in done.stdout
 
 
 def test_the_fixtures_are_listed_with_their_words(tmp_path: Path) -> None:

@@ -75,11 +75,16 @@ def _assemble(roots: list[Node], reading: Reading, sources: tuple[str, ...]) -> 
     profiles = resolve(merged["profiles"], written, reading)
     _check_profiles(roots, written, reading)
     reading.check()
-    return _config(merged, profiles, reading, sources)
+    lines = {key: place for root in roots for key, place in _knobs(root)}
+    return _config(merged, profiles, reading, sources, lines)
 
 
 def _config(
-    merged: dict[str, Any], profiles: dict[str, Profile], reading: Reading, sources: tuple[str, ...]
+    merged: dict[str, Any],
+    profiles: dict[str, Profile],
+    reading: Reading,
+    sources: tuple[str, ...],
+    lines: dict[str, str],
 ) -> HostConfig:
     people: dict[str, dict[str, Any]] = merged["principals"]
     return HostConfig(
@@ -96,8 +101,19 @@ def _config(
         exporters=merged["exporters"],
         serve=merged["serve"],
         secrets=frozenset(reading.secrets),
+        lines=lines,
         sources=sources,
     )
+
+
+def _knobs(root: Node) -> Iterator[tuple[str, str]]:
+    """Where the policy knobs of profiles stand; what they mean is known once tools are built."""
+    for profile, node in _entries(root.get("profiles")):
+        for tool, knobs in _entries(node.get("policies")):
+            key = f"profiles.{profile}.policies.{tool}"
+            yield key, knobs.source or ""
+            for knob, value in _entries(knobs):
+                yield f"{key}.{knob}", value.source or ""
 
 
 def _check_names(roots: list[Node], reading: Reading) -> None:

@@ -11,8 +11,6 @@ from toolcrib.core.profile import Profile, Rule, When
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
 
-_MOST = 200
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
@@ -54,8 +52,6 @@ def callers(
                 continue
             if may_use(config, who.name, profile.name):
                 found.setdefault(who)
-        if len(found) > _MOST:
-            break
     return list(found)
 
 

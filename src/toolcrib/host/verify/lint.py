@@ -159,15 +159,15 @@ def _redundant(
     def reach(of: Rule) -> int:
         return sum(matches(of.match, s.entry.spec, of.verdict) for s in subjects)
 
+    earlier = True
     for other in rules:
         if other is rule:
-            if rule.when is None:
-                continue
-        elif other.verdict == "allow" and other.when is None:
-            earlier = rules.index(other) < rules.index(rule)
-            if rule.when is not None or earlier or reach(other) > reach(rule):
-                place = f" at {other.source}" if other.source else ""
-                return _Dead("redundant", f"'{other.text or 'allow'}'{place} allows it anyway")
+            earlier = False
+        elif other.verdict != "allow" or other.when is not None:
+            continue
+        elif rule.when is not None or earlier or reach(other) > reach(rule):
+            place = f" at {other.source}" if other.source else ""
+            return _Dead("redundant", f"'{other.text or 'allow'}'{place} allows it anyway")
     return None
 
 

@@ -114,11 +114,13 @@ class Breach:
         policy = policy_of(self.subject.entry, self.profile)
         seeds = [*self.never.actions, *seeds_of(policy)]
         for arguments in variants(self.subject, base, seeds):
-            if self._is_meant(arguments) and not self.prober.knows(self.subject, policy, arguments):
+            if self._is_meant(arguments) and not self.prober.knows(
+                self.subject, who, policy, arguments
+            ):
                 said = self._ask(arguments, who)
                 if self._breaks(arguments, said):
                     return self._finding("confirmed", arguments, who, said)
-                self.prober.learn(self.subject, policy, arguments, said)
+                self.prober.learn(self.subject, who, policy, arguments, said)
         return None
 
     def _ask(self, arguments: dict[str, Any], who: Principal) -> Explanation:

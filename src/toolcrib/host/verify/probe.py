@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
+from msgspec.structs import replace
+
 from toolcrib.core.canonical import canonical
 from toolcrib.core.decision import RANK, Explanation, Step
 from toolcrib.core.entry import Entry
@@ -67,7 +69,7 @@ class Prober:
     def __init__(self, host: ToolHost) -> None:
         self.host = host
         self.asked = 0
-        self._refused: set[tuple[str, str, bytes]] = set()
+        self._refused: set[tuple[str, Principal, str, bytes]] = set()
 
     def ask(
         self, profile: Profile, tool: str, arguments: Mapping[str, Any], who: Principal
@@ -75,11 +77,13 @@ class Prober:
         """The decision about one call."""
         self.asked += 1
         chosen = None if profile is OPEN else profile.name
-        return self.host.explain(tool, arguments, principal=who, profile=chosen)
+        said = self.host.explain(tool, arguments, principal=who, profile=chosen)
+        return _without_limits(said)
 
     def learn(
         self,
         subject: Subject,
+        who: Principal,
         policy: ToolPolicy | None,
         arguments: Mapping[str, Any],
         said: Explanation,
@@ -87,13 +91,17 @@ class Prober:
         """Remember a refusal by a policy's code: it holds for every profile with equal knobs."""
         step = decisive(said)
         if step is not None and step.gate == "policy" and step.verdict == "deny":
-            self._refused.add((subject.name, repr(policy), canonical(arguments)))
+            self._refused.add((subject.name, who, repr(policy), canonical(arguments)))
 
     def knows(
-        self, subject: Subject, policy: ToolPolicy | None, arguments: Mapping[str, Any]
+        self,
+        subject: Subject,
+        who: Principal,
+        policy: ToolPolicy | None,
+        arguments: Mapping[str, Any],
     ) -> bool:
         """Whether a policy's code is known to refuse a call."""
-        return (subject.name, repr(policy), canonical(arguments)) in self._refused
+        return (subject.name, who, repr(policy), canonical(arguments)) in self._refused
 
 
 def decisive(explanation: Explanation) -> Step | None:
@@ -101,8 +109,20 @@ def decisive(explanation: Explanation) -> Step | None:
     return max(explanation.steps, key=lambda step: RANK[step.verdict], default=None)
 
 
+def _without_limits(said: Explanation) -> Explanation:
+    """The decision of a caller who has used nothing up yet: limits pass, rules stay."""
+    steps = tuple(step for step in said.steps if step.gate != "limit")
+    if len(steps) == len(said.steps):
+        return said
+    left = replace(said, steps=steps)
+    step = decisive(left)
+    if step is None or step.verdict == "abstain":
+        return replace(left, verdict="deny")
+    return replace(left, verdict=step.verdict, reason=step.reason, message=step.message)
+
+
 def by_code(explanation: Explanation) -> bool:
-    """Whether somebody's code (a policy, a gate of the embedder) refused, or a limit."""
+    """Whether somebody's code, a policy's or a gate of the embedder, refused."""
     step = decisive(explanation)
     return step is not None and step.gate not in _CLOSED_GATES
 

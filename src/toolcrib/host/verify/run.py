@@ -91,9 +91,17 @@ class _Verification:
         elif by_code:
             self.tested.add(tool)
 
+    def _before(self, file: Path) -> ToolHost:
+        """A host with the other configuration, and the tools that came from no configuration."""
+        host = ToolHost(config=file)
+        for subject in self.subjects:
+            if subject.entry.name not in self.host.configured:
+                host.register(subject.entry)
+        return opened(host)
+
     def _widened(self, demand: NeverWiden) -> None:
         try:
-            before = opened(demand.file)
+            before = self._before(demand.file)
         except ConfigError as error:
             message = f"never_widen: {error}"
             file, _, line = (demand.source or "").rpartition(":")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 from toolcrib.core.approval import ApprovalDecision
 from toolcrib.core.protocols import Approver
 from toolcrib.testing.contracts.material import request
-from toolcrib.testing.contracts.promise import promise
+from toolcrib.testing.contracts.promise import promise, undefined
 from toolcrib.testing.hosts import make_host
 from toolcrib.testing.mocks import MockTool
 
@@ -17,12 +16,12 @@ Wanted = Literal["allow", "deny"]
 _WANTED: tuple[Wanted, ...] = ("allow", "deny")
 
 
-class ApproverContract(ABC):
+class ApproverContract:
     """Inherit, and say how to make an approver whose person says yes, and one who says no."""
 
-    @abstractmethod
     def make(self, answer: Wanted) -> Approver:
         """A new approver that gives this answer to whatever it is asked."""
+        undefined(self, "make")
 
     async def test_it_answers_with_a_decision(self) -> None:
         for answer in _WANTED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -21,6 +21,17 @@ def promise(kept: object, words: str, found: object = None) -> None:
         raise AssertionError(f"broken promise: {words}{seen}")
 
 
+def undefined(suite: object, method: str) -> NoReturn:
+    """The author of a suite has not said something that only they can say.
+
+    Raised and not declared abstract: pytest passes over abstract classes without a word, and a
+    suite that does not run looks like one that passes.
+    """
+    raise TypeError(
+        f"{type(suite).__name__} does not define `{method}`; its contract's docstring says what for"
+    )
+
+
 def is_text(value: object) -> bool:
     """Whether `value` is text, and not empty."""
     return isinstance(value, str) and value != ""
@@ -30,6 +41,8 @@ async def broken_promises(suite: Callable[[], Any]) -> dict[str, str]:
     """Run the tests of a contract, each on a suite of its own; which of them failed, and why."""
     broken: dict[str, str] = {}
     names = [name for name in dir(suite()) if name.startswith("test_")]
+    if not names:
+        raise TypeError(f"{suite!r} has no tests; give a class that inherits a contract")
     for name in names:
         try:
             outcome = getattr(suite(), name)()

@@ -6,19 +6,18 @@ import asyncio
 import os
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from toolcrib.core.protocols import Sandbox
 from toolcrib.errors import ToolcribError
-from toolcrib.testing.contracts.promise import is_text, promise
+from toolcrib.testing.contracts.promise import is_text, promise, undefined
 
 _LEAK = "TOOLCRIB_CONTRACT_LEAK"
 
 
-class SandboxContract(ABC):
+class SandboxContract:
     """Inherit, and say how to make the sandbox and how to read what `run` gives.
 
     The commands are small Python programs; `python` is the interpreter that runs them inside.
@@ -26,9 +25,9 @@ class SandboxContract(ABC):
 
     python: str = sys.executable
 
-    @abstractmethod
     def make(self) -> Sandbox:
         """A new sandbox, in which Python starts and the current folder can be written."""
+        undefined(self, "make")
 
     def exit_code(self, completed: Any) -> int:
         """How the command ended; 0 is well."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -23,7 +22,7 @@ from toolcrib.testing.contracts.material import (
     request,
     session,
 )
-from toolcrib.testing.contracts.promise import is_text, promise
+from toolcrib.testing.contracts.promise import is_text, promise, undefined
 
 _USES: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "blocks": lambda store: store.blocks(),
@@ -43,16 +42,16 @@ _USES: dict[str, Callable[[Store], Awaitable[Any]]] = {
 }
 
 
-class StoreContract(ABC):
+class StoreContract:
     """Inherit, and say how to make the store.
 
     Each test gets a suite of its own and so a place of its own: use `tmp_path` or the like in a
     fixture. Within one test, `make` always means the same place.
     """
 
-    @abstractmethod
     def make(self, clock: FakeClock) -> Store:
         """A store that is not open yet and tells the time by `clock`."""
+        undefined(self, "make")
 
     async def _holds(self, check: Callable[[Store], Awaitable[None]]) -> None:
         store = self._new()

@@ -1,0 +1,51 @@
+"""What Toolcrib itself offers by name, handed in like a plug-in's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib.core.protocols import Exporter
+from toolcrib.host.plugins import Registrar
+from toolcrib.tools.paths import PathsPolicy
+
+
+def register_builtins(registrar: Registrar) -> None:
+    """Hand in the built-in policies and exporters."""
+    registrar.policy("paths", PathsPolicy)
+    registrar.exporter("log", _human_log)
+    registrar.exporter("json", _json_log)
+    registrar.exporter("hooks", _hook_log)
+    registrar.exporter("otel", _otel)
+
+
+def _human_log(**settings: Any) -> Exporter:
+    """Lines for people, on standard error."""
+    from toolcrib.observe.log import HumanLog
+
+    return HumanLog(**settings)
+
+
+def _json_log(**settings: Any) -> Exporter:
+    """A JSON line an event, on standard error or to `file`."""
+    from toolcrib.observe.log import JsonLog
+
+    file = settings.pop("file", None)
+    if file is not None:
+        settings["stream"] = open(file, "a", encoding="utf-8", buffering=1)  # noqa: SIM115, PTH123 - the exporter closes it
+    return JsonLog(**settings)
+
+
+def _hook_log(**settings: Any) -> Exporter:
+    """`hook.tool.*` and `hook.policy.*` lines, on standard error."""
+    import sys
+
+    from toolcrib.observe.legacy import HookLog
+
+    return HookLog(lambda line: print(line, file=sys.stderr), **settings)  # noqa: T201
+
+
+def _otel(**settings: Any) -> Exporter:
+    """OpenTelemetry spans and metrics; needs the extra `otel`."""
+    from toolcrib.observe.otel import OtelExporter
+
+    return OtelExporter(**settings)

@@ -1,0 +1,88 @@
+"""Who calls, as whom, and held to which profile."""
+
+from __future__ import annotations
+
+from toolcrib.core.context import LOCAL
+from toolcrib.core.principal import Principal
+from toolcrib.core.profile import Profile
+from toolcrib.core.settings import HostConfig
+from toolcrib.errors import NotFound
+from toolcrib.host.session import Session
+
+_MOST_NAMES = 1000
+
+
+class Callers:
+    """Resolves what a caller says about itself against the configuration."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Session] = {}
+        self._config = HostConfig()
+        self._named: dict[str, Principal] = {}
+        """Callers that were given by name only; the same object each time."""
+
+    def renew(self, config: HostConfig) -> None:
+        """Take over a changed configuration."""
+        self._config = config
+        self._named = {}
+
+    @property
+    def default(self) -> str | None:
+        """The profile of calls that name none; None when there are no profiles, or several and
+        none of them was chosen."""
+        if self._config.settings.profile is not None:
+            return self._config.settings.profile
+        profiles = self._config.profiles
+        return next(iter(profiles)) if len(profiles) == 1 else None
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some principal may not choose any profile it likes."""
+        return bool(self._config.principal_profiles) or self.default is None
+
+    def principal(self, principal: Principal | str | None) -> Principal:
+        """The caller; a name stands for the principal of that name in the configuration."""
+        if principal is None:
+            return self._config.principals.get("local", LOCAL)
+        if not isinstance(principal, str):
+            return principal
+        known = self._config.principals.get(principal) or self._named.get(principal)
+        if known is None:
+            if len(self._named) >= _MOST_NAMES:
+                self._named.clear()
+            known = self._named[principal] = Principal(principal)
+        return known
+
+    def session(self, session: Session | str | None) -> Session | None:
+        """The session, which must be open. Raises `NotFound`."""
+        if session is None:
+            return None
+        if isinstance(session, str):
+            found = self.sessions.get(session)
+            if found is None:
+                raise NotFound(f"there is no session {session!r}")
+            return found
+        if session.closed:
+            raise NotFound(f"the session {session.id} has ended")
+        return session
+
+    def profile(self, name: str | None) -> Profile | None:
+        """The rules of a profile."""
+        return None if name is None else self._config.profiles.get(name)
+
+    def problem(self, who: Principal, profile: str | None) -> str | None:
+        """Why this caller cannot be held to this profile; None when it can."""
+        profiles = self._config.profiles
+        if profile is None:
+            if not profiles:
+                return None
+            return (
+                f"there are several profiles ({', '.join(profiles)}) and none was chosen; "
+                "name one, or set host.profile"
+            )
+        if profile not in profiles:
+            return f"there is no profile {profile!r}; known: {', '.join(profiles) or 'none'}"
+        allowed = self._config.principal_profiles.get(who.name)
+        if allowed is not None and profile not in allowed:
+            return f"{who.name} may not use the profile {profile}"
+        return None

@@ -1,0 +1,100 @@
+"""Plans, compiled when first needed and kept until the tool or the rules change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolcrib.catalog.catalog import Catalog, Change
+from toolcrib.core.clock import Clock
+from toolcrib.core.entry import Entry
+from toolcrib.core.profile import Profile
+from toolcrib.core.protocols import Extension, Gate
+from toolcrib.core.settings import HostSettings
+from toolcrib.host.session import Session
+from toolcrib.observe.metrics import Metrics
+from toolcrib.observe.redact import Redactor
+from toolcrib.pipeline.limits import Limits
+from toolcrib.pipeline.plan import Plan
+
+MOST = 8192
+"""Plans kept for one profile; the oldest make room."""
+
+
+class Planner:
+    """Knows the plan of every tool under every profile."""
+
+    def __init__(self, catalog: Catalog, metrics: Metrics, clock: Clock) -> None:
+        self.limits = Limits(clock.monotonic)
+        self.gates: tuple[Gate, ...] = ()
+        self.extensions: tuple[Extension, ...] = ()
+        self.settings = HostSettings()
+        self.redactor = Redactor()
+        self.books: dict[str | None, dict[str, Plan]] = {None: {}}
+        """By profile, by tool name. The book under None is that of the default profile."""
+        self._catalog = catalog
+        self._metrics = metrics
+        self._linked = False
+        """Whether some tool needs another one, so that plans depend on each other."""
+
+    def renew(
+        self,
+        settings: HostSettings,
+        redactor: Redactor,
+        profiles: Sequence[str],
+        default: str | None,
+    ) -> None:
+        """Begin anew: settings, rules or extensions have changed."""
+        self.settings = settings
+        self.redactor = redactor
+        books: dict[str | None, dict[str, Plan]] = {name: {} for name in profiles}
+        books[None] = books.get(default, {})
+        self.books = books
+
+    def changed(self, change: Change) -> None:
+        """A tool was added, replaced or removed."""
+        for book in self.books.values():
+            if self._linked:
+                book.clear()
+            else:
+                book.pop(change.name, None)
+
+    def plan(self, name: str, profile: Profile | None, session: Session | None) -> Plan | None:
+        """The plan for a tool under a profile; None when there is no such tool."""
+        if session is not None and name in session.entries:
+            return self.compile(session.entries[name], profile)
+        entry = self._entry(name, profile)
+        if entry is None:
+            return None
+        book = self.books.setdefault(profile.name if profile else None, {})
+        plan = book.get(name)
+        if plan is None or plan.entry is not entry:
+            if len(book) >= MOST:
+                book.pop(next(iter(book)), None)
+            plan = book[name] = self.compile(entry, profile)
+            if self._entry(name, profile) is not entry:
+                book.pop(name, None)  # it changed meanwhile: nobody else may find this plan
+        return plan
+
+    def _entry(self, name: str, profile: Profile | None) -> Entry | None:
+        if profile is not None and name in profile.versions:
+            pinned = self._catalog.version(name, profile.versions[name])
+            if pinned is not None:
+                return pinned
+        return self._catalog.get(name)
+
+    def compile(self, entry: Entry, profile: Profile | None) -> Plan:
+        """A new plan."""
+        needs = entry.spec.requires_tools
+        if needs:
+            self._linked = True
+        return Plan(
+            entry,
+            profile,
+            gates=self.gates,
+            extensions=self.extensions,
+            settings=self.settings,
+            hider=self.redactor,
+            counter=self._metrics.for_tool(entry.name),
+            limits=self.limits,
+            missing=[name for name in sorted(needs) if self._catalog.get(name) is None],
+        )

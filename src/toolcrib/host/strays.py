@@ -1,0 +1,63 @@
+"""Calls that reached no tool: they end like any other, and are on the trail like any other."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from toolcrib.core.decision import Explanation, Step
+from toolcrib.core.events import NOTHING, CallRecord
+from toolcrib.core.principal import Principal
+from toolcrib.core.result import Failure, ToolResult
+from toolcrib.reasons import reason as reason_row
+
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
+    from toolcrib.host.parts import Parts
+    from toolcrib.host.session import Session
+
+
+def stray(
+    host: ToolHost,
+    parts: Parts,
+    name: str,
+    who: Principal,
+    reason: str,
+    message: str,
+    *,
+    call_id: str | None = None,
+    session: Session | None = None,
+    parent: str | None = None,
+    door: str = "python",
+) -> ToolResult:
+    """The ending of such a call."""
+    row = reason_row(reason)
+    call_id = call_id or parts.new_call_id()
+    session_id = None if session is None else session.id
+    record = CallRecord(
+        time.time(), call_id, name[:128], who.name, session_id, None, door, parent,
+        "deny", "find", None, None, NOTHING, 0, None, 0.0,
+        row.status, reason, host.redactor.text(message), NOTHING, 0, None,
+        0, 0.0, 0.0, 0.0, 0.0,
+    )  # fmt: skip
+    parts.trail.append(record)
+    host.metrics.other.ended(row.status, reason, 0.0)
+    failure = Failure(
+        reason=reason, message=message, details={"gate": "find"}, retryable=row.retry == "yes"
+    )
+    return ToolResult(call_id=call_id, status=row.status, error=failure)
+
+
+def unexplained(
+    name: str, who: Principal, profile: str | None, reason: str, message: str
+) -> Explanation:
+    """Why such a call would go nowhere."""
+    return Explanation(
+        tool=name,
+        principal=who.name,
+        profile=profile,
+        verdict="deny",
+        reason=reason,
+        message=message,
+        steps=(Step(gate="find", verdict="deny", reason=reason, message=message),),
+    )

@@ -1,0 +1,147 @@
+"""Undocumented is a failing test: what the code knows, the documentation says."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import jsonschema_rs
+import pytest
+from ruamel.yaml import YAML
+
+import toolcrib
+import toolcrib.testing
+from markdown_runner import ROOT
+from toolcrib.core import protocols
+from toolcrib.core.events import EVENTS
+from toolcrib.host.config import document_settings
+from toolcrib.reasons import REASONS
+
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\[[^\]]*\]\((?!https?:)(?P<target>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
+PAGES = sorted([*DOCS.glob("**/*.md"), *ROOT.glob("*.md")])
+
+
+def load_generator() -> ModuleType:
+    """`docs/generate.py`, which is a program and not in any package."""
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+generate: Any = load_generator()
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def missing(names: list[str], text: str) -> list[str]:
+    return [name for name in names if f"`{name}`" not in text]
+
+
+@pytest.mark.parametrize(
+    ("names", "where"),
+    [
+        pytest.param(list(REASONS), "reasons.md", id="reasons"),
+        pytest.param(list(EVENTS), "trail.md", id="events"),
+        pytest.param([s.path for s in document_settings()], "configuration.md", id="settings"),
+        pytest.param(list(toolcrib.__all__), "api.md", id="public names"),
+        pytest.param(list(toolcrib.testing.__all__), "testing.md", id="test kit"),
+    ],
+)
+def test_everything_is_documented(names: list[str], where: str) -> None:
+    assert names
+    assert missing(names, page(where)) == []
+
+
+def test_every_protocol_is_documented() -> None:
+    declared = [
+        name
+        for name, thing in vars(protocols).items()
+        if inspect.isclass(thing) and thing.__module__ == protocols.__name__
+    ]
+    assert {"Gate", "Extension", "Store", "Exporter"} <= set(declared)
+    assert missing(declared, page("extending.md")) == []
+
+
+def test_every_command_and_option_is_documented() -> None:
+    text = page("cli.md")
+    found = generate.all_commands()
+    assert len(found) > 20
+    for path, command in found:
+        section = text.partition(f" `{path}`\n")[2].partition("\n##")[0]
+        assert section, f"{path} has no section"
+        spelled = [
+            name
+            for option in command.params
+            if isinstance(option, click.Option)
+            for name in (*option.opts, *option.secondary_opts)
+        ]
+        absent = [name for name in spelled if not re.search(rf"{name}\b", section)]
+        assert absent == [], path
+
+
+@pytest.mark.parametrize("name", ["ToolHost", "Session"])
+def test_every_public_method_is_documented(name: str) -> None:
+    methods = [
+        member
+        for member, thing in vars(getattr(toolcrib, name)).items()
+        if not member.startswith("_") and inspect.isfunction(thing)
+    ]
+    inner = {"apply", "announce", "announce_fact", "nested", "replan", "entry_for"}
+    inner |= {"open_session", "close_session", "session_changed", "instance", "row"}
+    text = page("api.md")
+    assert [m for m in methods if m not in inner and f".{m}(" not in text] == []
+
+
+def test_generated_pages_and_schema_are_up_to_date() -> None:
+    stale = [path.name for path in generate.outdated()]
+    assert stale == [], "run `make docs`"
+
+
+def test_a_page_that_is_out_of_date_is_noticed() -> None:
+    text = "Before\n<!-- generated: events -->\nold\n<!-- end -->\nbehind\n"
+    renewed = generate.renewed(text)
+    assert renewed.startswith("Before\n<!-- generated: events -->\n| event |")
+    assert renewed.endswith("|\n<!-- end -->\nbehind\n")
+    assert generate.renewed(renewed) == renewed
+
+
+def test_every_table_has_its_place() -> None:
+    shown = {m["name"] for path in generate.pages() for m in generate.REGION.finditer(page(path))}
+    assert shown == set(generate.REGIONS)
+
+
+def test_the_shipped_schema_knows_the_example_and_refuses_a_typo() -> None:
+    check = jsonschema_rs.validator_for((DOCS / generate.SCHEMA).read_text(encoding="utf-8"))
+    example = ROOT / "examples" / "quickstart" / "toolcrib.yaml"
+    settings = YAML(typ="safe").load(example.read_text(encoding="utf-8"))
+    assert check.is_valid(settings)
+    assert not check.is_valid({**settings, "profils": {}})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for match in LINK.finditer(text):
+        target = path if not match["target"] else (path.parent / match["target"]).resolve()
+        assert target.exists(), match[0]
+        if match["anchor"]:
+            assert match["anchor"] in anchors(target), match[0]
+
+
+def anchors(path: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in headings}
