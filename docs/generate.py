@@ -62,8 +62,9 @@ def commands() -> str:
 def extension_points() -> str:
     """Every contract that a plug-in can fulfil."""
     rows = (
-        (f"`{thing.__name__}`", ", ".join(f"`{name}`" for name in members(thing)), summary(thing))
-        for thing in seams()
+        # The whole docstring: the failure contract stands in its later paragraphs.
+        (f"`{seam.__name__}`", ", ".join(f"`{m}`" for m in members(seam)), inspect.getdoc(seam))
+        for seam in seams()
     )
     return table(("contract", "what it has", "what it promises"), rows)
 
@@ -152,7 +153,8 @@ def described(path: str, command: click.Command) -> str:
     parts = [f"{depth} `{path}`", f"`{path} {written}`".replace(" `", "`")]
     if command.help:
         parts.append("\n\n".join(" ".join(p.split()) for p in command.help.split("\n\n")))
-    rows = [record for option in command.get_params(context) if (record := _record(option, context))]
+    records = (_record(option, context) for option in command.get_params(context))
+    rows = [record for record in records if record is not None]
     if rows:
         parts.append(table(("option", "meaning"), rows))
     return "\n\n".join(parts)

@@ -85,7 +85,7 @@ def test_a_refusal_explains_itself(cli):
     assert done.err == (
         "save_note: denied (path_outside_root)\n"
         "  '../other' is outside the folder notes\n"
-        f"  decided by   policy of save_note   {_line(cli, 'developer:')}\n"
+        f"  decided by   policy of save_note   {_line(cli, 'save_note:')}\n"
         "  ask why      toolcrib explain save_note path=../other 'text=hi there'\n"
     )
     assert not (cli.folder.parent / "other").exists()
@@ -101,8 +101,8 @@ def test_explain_shows_every_gate_and_runs_nothing(cli):
         "  arguments   fit the schema",
         f"  profile     ask     effects other than read are asked        {_line(cli, '- ask:')}",
         "  role        no opinion",
-        f"  policy      DENY    {text}   {_line(cli, 'developer:')}",
-        f"  limit       allow   0 of 60 calls in a minute                {_line(cli, 'limits:')}",
+        f"  policy      DENY    {text}   {_line(cli, 'save_note:')}",
+        f"  limit       allow   0 of 60 calls in the last minute         {_line(cli, 'limits:')}",
         "",
         "Verdict: denied. deny beats ask beats allow. Nothing was run.",
     ]

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import msgspec
 
-_encode = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
+
+def _other(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[Any, Any]", value))
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+_encode = msgspec.json.Encoder(
+    order="deterministic", decimal_format="number", enc_hook=_other
+).encode
 
 
 def canonical(value: Any) -> bytes:
-    """JSON with sorted keys and no spaces: equal values give equal bytes."""
+    """JSON with sorted keys and no spaces: equal values give equal bytes, in every process."""
     return _encode(value)
 
 

@@ -172,4 +172,4 @@ class Profile:
     @property
     def revision(self) -> str:
         """A short hash over everything the profile says; approvals are bound to it."""
-        return digest(repr(self))[:16]
+        return digest(self)[:16]

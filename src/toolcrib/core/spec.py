@@ -27,6 +27,10 @@ NO_ARGUMENTS: JsonObject = MappingProxyType(
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
+FILE_MODULE = "_toolcrib_"
+"""How modules begin that were loaded from a file: a hash of its path and its stem follow."""
+
+
 class ToolScope(StrEnum):
     """Whom a tool exists for."""
 
@@ -149,7 +153,7 @@ class ToolSpec:
             "input_schema": _plain(self.input_schema),
             "output_schema": None if self.output_schema is None else _plain(self.output_schema),
             "config": _plain(self.config),
-            "policy": f"{self.policy.__module__}.{self.policy.__qualname__}",
+            "policy": _name_of(self.policy),
             "effects": None if self.effects is None else sorted(self.effects),
             "idempotent": self.idempotent,
             "scope": str(self.scope),
@@ -196,8 +200,16 @@ def _plain(value: Any) -> Any:
         return sorted(str(v) for v in cast("frozenset[Any]", value))
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    name = getattr(value, "__qualname__", None)
-    return f"{getattr(value, '__module__', '')}.{name}" if name else str(value)
+    return _name_of(value) if hasattr(value, "__qualname__") else str(value)
+
+
+def _name_of(thing: Any) -> str:
+    """Module and name of a function or class. A file that was loaded by its path goes by its own
+    name: the folder it lies in must not change what was agreed to."""
+    module = str(getattr(thing, "__module__", ""))
+    if module.startswith(FILE_MODULE):
+        module = module.removeprefix(FILE_MODULE).partition("_")[2]
+    return f"{module}.{thing.__qualname__}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from pathlib import Path
 from typing import Any
 
-from toolcrib.approvals.approvers import as_approver
 from toolcrib.catalog.catalog import Catalog, Change
 from toolcrib.core.clock import SYSTEM, Clock
 from toolcrib.core.context import LOCAL, ToolContext
@@ -16,7 +15,7 @@ from toolcrib.core.decision import Explanation
 from toolcrib.core.entry import Entry
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.core.protocols import Exporter, Extension, Gate, Store
+from toolcrib.core.protocols import Approver, Exporter, Extension, Gate, Store
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
@@ -71,7 +70,7 @@ class ToolHost:
         self._config = HostConfig()
         self._loaded = config is None
         self._store = store
-        self._approver = as_approver(approver)
+        self._approver = None if approver is None else _approver(approver)
         self._extensions = tuple(extensions)
         self._exporters = tuple(exporters)
         self._python = PythonExecutor()
@@ -145,7 +144,11 @@ class ToolHost:
             self._local = self._callers.principal(None)
             self.redactor = Redactor(config.settings.redact, config.secrets)
             self.planner.renew(
-                config.settings, self.redactor, [*config.profiles], self._callers.default
+                config.settings,
+                self.redactor,
+                [*config.profiles],
+                config.lines,
+                self._callers.default,
             )
             if self._parts is not None:
                 self._parts.renew(config.settings, self.redactor)
@@ -488,3 +491,9 @@ class ToolHost:
         """Today's plan for a call that waited."""
         session: Any = ctx.session
         return self._plan(ctx.tool, ctx.profile.name if ctx.profile else None, session)
+
+
+def _approver(given: Any) -> Approver | None:
+    from toolcrib.approvals.approvers import as_approver
+
+    return as_approver(given)

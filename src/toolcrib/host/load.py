@@ -12,15 +12,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.catalog.decorator import define, is_marked
+from toolcrib.core.canonical import digest_bytes
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry, Unavailable
 from toolcrib.core.policy import NoPolicy, ToolPolicy
 from toolcrib.core.profile import Profile
 from toolcrib.core.protocols import Exporter, Extension
 from toolcrib.core.settings import HostConfig
-from toolcrib.core.spec import RetryPolicy, ToolSpec
+from toolcrib.core.spec import FILE_MODULE, RetryPolicy, ToolSpec
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError, SpecError
+from toolcrib.host.entries import import_function
 from toolcrib.host.plugins import load_plugins
 from toolcrib.pipeline.patterns import is_glob
 
@@ -150,9 +152,6 @@ def _entries(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
     if "template" in item:
         return [_from_template(host, item, owner)]
     fields = _fields(item, owner)
-    policy = _policy(host, item, None)
-    if policy is not None:
-        fields["policy"] = type(policy)
     config = dict(item.get("config") or {})
     for name in ("module", "function"):
         if item.get(name) is not None:
@@ -161,9 +160,18 @@ def _entries(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
         module = load_module(str(config["module"]), item.get("base"))
         config["function"] = _function(module, str(config.get("function")))
     fields["config"] = config
-    base = item.get("base")
-    with _Importable(base):
-        return [host.entries.from_spec(ToolSpec(**fields), owner=owner, policy=policy)]
+    with _Importable(item.get("base")):
+        spec = ToolSpec(**fields)
+        declared = None
+        if spec.kind == "python" and "policy" in item:
+            function: Any = config.get("function")
+            if not callable(function):
+                config["function"] = function = import_function(spec)
+            declared = define(function).spec.policy
+        policy = _policy(host, item, declared)
+        if policy is not None:
+            spec = ToolSpec(**fields, policy=type(policy))
+        return [host.entries.from_spec(spec, owner=owner, policy=policy)]
 
 
 def _switched_off(item: Mapping[str, Any]) -> Entry:
@@ -368,7 +376,7 @@ def load_module(name: str, base: str | None) -> ModuleType:
     path = Path(base or ".", name).resolve()
     if not path.is_file():
         raise SpecError(f"there is no file {name}", cure=f"It was looked for in {path.parent}")
-    title = f"_toolcrib_{path.stem}_{abs(hash(str(path))):x}"
+    title = f"{FILE_MODULE}{digest_bytes(str(path).encode())[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
         raise SpecError(f"{name} cannot be read as Python")

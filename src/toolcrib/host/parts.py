@@ -227,7 +227,7 @@ def _key(store: Store, settings: HostSettings) -> bytes:
     if path is None:
         if not store.durable:
             return secrets.token_bytes(32)
-        path = f"{store.name.partition(':')[2]}.key"
+        path = f"{getattr(store, 'path', store.name)}.key"
     from toolcrib.stores.keys import load_key
 
     return load_key(Path(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from toolcrib.catalog.catalog import Catalog, Change
 from toolcrib.core.clock import Clock
@@ -29,6 +29,8 @@ class Planner:
         self.extensions: tuple[Extension, ...] = ()
         self.settings = HostSettings()
         self.redactor = Redactor()
+        self.lines: Mapping[str, str] = {}
+        """Where policy knobs stand in the configuration."""
         self.books: dict[str | None, dict[str, Plan]] = {None: {}}
         """By profile, by tool name. The book under None is that of the default profile."""
         self._catalog = catalog
@@ -41,11 +43,13 @@ class Planner:
         settings: HostSettings,
         redactor: Redactor,
         profiles: Sequence[str],
+        lines: Mapping[str, str],
         default: str | None,
     ) -> None:
         """Begin anew: settings, rules or extensions have changed."""
         self.settings = settings
         self.redactor = redactor
+        self.lines = lines
         books: dict[str | None, dict[str, Plan]] = {name: {} for name in profiles}
         books[None] = books.get(default, {})
         self.books = books
@@ -96,5 +100,8 @@ class Planner:
             hider=self.redactor,
             counter=self._metrics.for_tool(entry.name),
             limits=self.limits,
+            policy_source=self.lines.get(f"profiles.{profile.name}.policies.{entry.name}")
+            if profile
+            else None,
             missing=[name for name in sorted(needs) if self._catalog.get(name) is None],
         )

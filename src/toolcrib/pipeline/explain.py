@@ -35,7 +35,7 @@ def explain(
     refusal = plan.refused(who)
     steps: list[Step] = []
     best: Decision | None = None
-    if refusal is not None and plan.base is not refusal:
+    if refusal is not None and all(check.constant is not refusal for check in plan.checks):
         steps.append(_step("find", refusal))
         best = refusal
     fits = True

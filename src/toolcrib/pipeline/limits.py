@@ -120,7 +120,8 @@ class Meter:
             if limit.calls is not None:
                 self._refill(limit.calls, self._clock())
                 used = limit.calls.count - int(self._tokens)
-                parts.append(f"{used} of {limit.calls.count} calls in {_span(limit.calls)}")
+                span = _span(limit.calls).replace("a ", "the last ").replace("an ", "the last ")
+                parts.append(f"{used} of {limit.calls.count} calls in {span}")
             if limit.quota is not None:
                 self._turn(limit.quota, self._clock())
                 parts.append(f"{self._period_used} of {limit.quota.count} in {_span(limit.quota)}")

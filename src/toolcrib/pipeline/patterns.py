@@ -6,8 +6,6 @@ import functools
 import re
 from collections.abc import Callable
 
-import jsonschema_rs
-
 from toolcrib.errors import ConfigError
 
 Test = Callable[[str], bool]
@@ -16,6 +14,8 @@ Test = Callable[[str], bool]
 @functools.lru_cache(maxsize=4096)
 def regex(pattern: str) -> Test:
     """Whether `pattern` occurs in a text. The engine has no look-around and cannot blow up."""
+    import jsonschema_rs  # not at the top: it costs more than the rest of this package
+
     try:
         return jsonschema_rs.validator_for(
             {"type": "string", "pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions()

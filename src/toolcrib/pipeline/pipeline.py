@@ -120,8 +120,8 @@ class Pipeline:
             return await self._end(flight, invalid.result(flight))
 
         # decide
-        decision, gate = plan.base, plan.base_gate
-        for check in plan.dynamic:
+        decision, gate = seat.base, seat.base_gate
+        for check in seat.dynamic:
             try:
                 said = check.test(flight)
             except Exception as error:
@@ -225,7 +225,7 @@ class Pipeline:
         if (
             flight.opened
             or flight.queue_s
-            or decision is not plan.base
+            or decision is not seat.base
             or flight.parent_id is not None
             or flight.attempt != 1
             or not plan.clean
@@ -422,7 +422,7 @@ class Pipeline:
             prepare(plan, flight, arguments, self.settings.max_arguments)
         except Invalid as invalid:
             return invalid.result(flight)
-        return decide(plan, flight)[0]
+        return decide(plan, flight)
 
     def _wheel_of(self, loop: asyncio.AbstractEventLoop) -> Wheel:
         wheel = self.wheels.get(loop)
@@ -443,14 +443,10 @@ class Pipeline:
         return sum(len(wheel.running) for wheel in list(self.wheels.values()))
 
 
-def decide(plan: Plan, flight: ToolContext) -> tuple[Decision, str]:
+def decide(plan: Plan, flight: ToolContext) -> Decision:
     """All gates' answers put together: deny beats ask beats allow."""
-    decision, gate = plan.base, plan.base_gate
-    for check in plan.dynamic:
-        said = ask_check(check, flight)
-        if RANK[said.verdict] > RANK[decision.verdict]:
-            decision, gate = said, check.name
-    return decision, gate
+    said = (check.constant or ask_check(check, flight) for check in plan.checks)
+    return max(said, key=lambda decision: RANK[decision.verdict])
 
 
 def _give_back(meters: tuple[Meter, ...], held: int) -> None:

@@ -24,6 +24,7 @@ from toolcrib.pipeline.gates import (
     constant,
     fault,
     gate_check,
+    matches,
     may_reach,
     policy_check,
     profile_check,
@@ -39,27 +40,41 @@ NO_PROFILE = Decision.allow("no profile is in force", rule="no profiles")
 class Seat:
     """One caller before one plan: what does not change from call to call."""
 
-    __slots__ = ("about", "door", "meters", "refusal", "session", "who")
+    __slots__ = (
+        "about",
+        "base",
+        "base_gate",
+        "door",
+        "dynamic",
+        "meters",
+        "refusal",
+        "session",
+        "who",
+    )
 
     def __init__(
         self,
         who: Principal | None,
         session: Any,
         door: str,
-        refusal: Decision | None,
-        meters: tuple[Meter, ...],
-        about: msgspec.Raw,
+        *,
+        refusal: Decision | None = None,
+        checks: Sequence[Check] = (),
+        meters: tuple[Meter, ...] = (),
+        about: tuple[str | None, ...] = (),
     ) -> None:
         self.who = who
         self.session = session
         self.door = door
         self.refusal = refusal
+        self.base, self.base_gate = _settle(checks)
+        """The strongest answer among the gates that say the same to every call of this caller."""
+        self.dynamic = tuple(check for check in checks if check.constant is None)
         self.meters = meters
-        self.about = about
+        base = self.base
+        parts = [*about, self.base_gate, base.rule, base.source]
+        self.about = msgspec.Raw(msgspec.json.encode(parts))
         """The part of a short record that all calls of this caller share."""
-
-
-NO_SEAT = Seat(None, None, "", None, (), msgspec.Raw())
 
 
 class Plan:
@@ -73,15 +88,12 @@ class Plan:
         "_seats",
         "_validator",
         "approval",
-        "base",
-        "base_gate",
         "checks",
         "checks_output",
         "clean",
         "convert",
         "counter",
         "defaults",
-        "dynamic",
         "entry",
         "execute",
         "floats",
@@ -114,6 +126,7 @@ class Plan:
         counter: Counter,
         limits: Limits,
         missing: Sequence[str] = (),
+        policy_source: str | None = None,
     ) -> None:
         spec = entry.spec
         self.entry = entry
@@ -123,14 +136,10 @@ class Plan:
         self.profile_name = profile.name if profile else None
         self.policy = _policy(entry, profile)
         self.gates = tuple(gates)
-        self.checks = _checks(self, gates)
-        self.dynamic = tuple(check for check in self.checks if check.constant is None)
-        self.base, self.base_gate = _settle(self.checks)
-        self.refusal = _refusal(entry, profile, self.base)
+        self.checks = _checks(self, gates, policy_source)
+        self.refusal = _refusal(entry, profile, _settle(self.checks)[0])
         self.outage = _outage(entry, missing)
         """Why the tool cannot run now; it stays listed all the same."""
-        # A seat takes the permissions into account; a call need not ask for them again.
-        self.dynamic = tuple(check for check in self.dynamic if check.name != "role")
         self._validator: Validator | None = None
         self.is_valid: Callable[[Any], bool] = self._first_check
         self._output: Validator | None = None
@@ -151,7 +160,7 @@ class Plan:
         self.approval = profile.approval if profile else ApprovalRules()
         self.max_depth = profile.max_depth if profile else 8
         self._revision: str | None = None
-        self.seat = NO_SEAT
+        self.seat = Seat(None, None, "")
         self._seats: dict[tuple[int, int, str], Seat] = {}
         self._limits = limits
         self._metered = _metered(spec.name, profile, entry)
@@ -213,15 +222,14 @@ class Plan:
             if len(self._seats) > 1000:
                 self._seats.clear()
             name = None if session is None else session.id
-            parts = [self.name, who.name, name, self.profile_name, door, self.base_gate]
-            about = msgspec.json.encode([*parts, self.base.rule, self.base.source])
             seat = self._seats[key] = Seat(
                 who,
                 session,
                 door,
-                self.refusal or _unseen(self, who) or self.outage,
-                self.meters(who, name),
-                msgspec.Raw(about),
+                refusal=self.refusal or _unseen(self, who) or self.outage,
+                checks=[_for_caller(check, self, who) for check in self.checks],
+                meters=self.meters(who, name),
+                about=(self.name, who.name, name, self.profile_name, door),
             )
         self.seat = seat
         return seat
@@ -255,14 +263,27 @@ def _policy(entry: Entry, profile: Profile | None) -> ToolPolicy | None:
     return base
 
 
-def _checks(plan: Plan, gates: Sequence[Gate]) -> tuple[Check, ...]:
+def _checks(plan: Plan, gates: Sequence[Gate], policy_source: str | None) -> tuple[Check, ...]:
     spec, profile = plan.spec, plan.profile
     first = profile_check(profile, spec) if profile else constant("profile", NO_PROFILE)
     source = spec.source
     if profile is not None and spec.name in profile.policies:
-        source = profile.source or source
+        source = policy_source or profile.source or source
     found = [first, role_check(spec), tool_check(spec), policy_check(plan.policy, spec, source)]
     return (*(c for c in found if c is not None), *(gate_check(g, spec, profile) for g in gates))
+
+
+def _for_caller(check: Check, plan: Plan, who: Principal) -> Check:
+    """A gate that looks at the caller and not at the arguments says the same to all its calls."""
+    if check.constant is not None or check.name not in ("profile", "role"):
+        return check
+    profile = plan.profile
+    if check.name == "profile" and profile is not None:
+        rules = (r for r in profile.rules if matches(r.match, plan.spec, r.verdict))
+        if any(rule.when is not None and rule.when.arguments for rule in rules):
+            return check
+    probe = ToolContext(tool=plan.name, principal=who, spec=plan.spec, profile=profile)
+    return constant(check.name, ask_check(check, probe))
 
 
 def _settle(checks: Sequence[Check]) -> tuple[Decision, str]:

@@ -22,6 +22,7 @@ from toolcrib.host.verify.values import (
 )
 
 _KEPT = 8
+_DEEPEST = 6
 _TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 
 
@@ -52,6 +53,7 @@ class Solver:
     def __init__(self, schema: Schema) -> None:
         self.shape = Shape(schema)
         self._known: dict[tuple[object, ...], Answer] = {}
+        self._depth = 0
 
     def solve(self, path: str, literals: Sequence[Literal]) -> Answer:
         """Values of the argument at `path` under which every literal is true."""
@@ -91,6 +93,15 @@ class Solver:
         given: Any = [node["const"]] if "const" in node else node.get("enum")
         if given is not None:
             return Answer(self._fitting(node, given, literals), True)
+        if self._depth > _DEEPEST:
+            return Answer((), False)  # a schema that contains itself
+        self._depth += 1
+        try:
+            return self._typed(node, literals)
+        finally:
+            self._depth -= 1
+
+    def _typed(self, node: Schema, literals: Sequence[Literal]) -> Answer:
         kinds: Any = node.get("type", _TYPES)
         values: list[Any] = []
         certain = True
@@ -156,7 +167,7 @@ class Solver:
         needed = [li for li in inner if li.holds]
 
         def item(wanted: Sequence[Literal]) -> Answer:
-            answers = [self.branch(branch, wanted) for branch in items]
+            answers = [self.branch(_flat(branch), wanted) for branch in items]
             values = tuple(v for answer in answers for v in answer.values)
             return Answer(values, exact and all(answer.certain for answer in answers))
 
@@ -173,10 +184,8 @@ class Solver:
             lists.append([*chosen, *fill, *(fill[-1:] * (least - len(chosen) - len(fill)))])
             lists.append([*chosen, *(fill[:1] * (least - len(chosen)))])
         values = self._fitting(node, lists, literals)
-        never = bool(needed) and (
-            base.impossible
-            or any(a.impossible for a, li in zip(special, some, strict=True) if li.holds)
-        )
+        # A constraint holds for no empty list; so there is an item for each thing one must do.
+        never = bool(needed) and (base.impossible or any(a.impossible for a in special))
         return Answer(values, never)
 
     def _objects(self, node: Schema, literals: Sequence[Literal]) -> Answer:
@@ -187,6 +196,13 @@ class Solver:
         wide = {f"x{index}": "x" for index in range(min(most, 1000))}
         found: Any = self.shape.example(node, self.example)
         return Answer(self._fitting(node, [found, {}, wide], literals), False)
+
+
+def _flat(node: Schema) -> Schema:
+    """An item that may be anything, but no list again: constraints look one level deep."""
+    if "type" in node or "enum" in node or "const" in node:
+        return node
+    return {**node, "type": [kind for kind in _TYPES if kind not in ("array", "integer")]}
 
 
 def _size(literal: Literal) -> int:

@@ -1,0 +1,202 @@
+"""Measure, print a table, and say which bars hold. `make bench` runs this.
+
+Every number is a ratio to something measured in the same run, or CPU time and memory of one
+process. `--write FILE` puts the table into a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+PEER = os.environ.get("BENCH_PEER_PYTHON")
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    what: str
+    measured: str
+    bar: str
+    holds: bool
+
+
+class Worker:
+    """A benchmark in its own process."""
+
+    def __init__(self, python: str, script: str) -> None:
+        self.process = subprocess.Popen(
+            [python, str(HERE / script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=HERE,
+        )
+        self.answer()
+
+    def answer(self) -> dict[str, float]:
+        """The next line the worker prints."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.process.args} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def round(self) -> dict[str, float]:
+        """Have it run one round."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        """Let it end; it may still find that something is wrong."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        if self.process.wait(60):
+            raise SystemExit(f"{self.process.args} ended with {self.process.returncode}")
+
+
+def middle(values: list[float]) -> float:
+    """The median."""
+    return statistics.median(values)
+
+
+def governed(rounds: int) -> list[Row]:
+    """In process: ours in turn with the floor and the peer."""
+    ours = Worker(sys.executable, "governed.py")
+    peer = Worker(PEER, "peer_fastmcp.py") if PEER else None
+    over_bare: list[float] = []
+    under_peer: list[float] = []
+    costs: list[float] = []
+    for _ in range(rounds):
+        mine = ours.round()
+        costs.append(mine["governed"])
+        over_bare.append(mine["governed"] / mine["bare"])
+        if peer is not None:
+            under_peer.append(peer.round()["call"] / mine["governed"])
+    ours.close()
+    rows = [
+        Row(
+            "governed call over a bare await",
+            f"{middle(over_bare):.1f}x ({middle(costs):.1f} us)",
+            "at most 30x (aim 20x)",
+            middle(over_bare) <= 30,
+        )
+    ]
+    if peer is not None:
+        peer.close()
+        times = middle(under_peer)
+        rows.append(
+            Row("FastMCP `server.call_tool` over it", f"{times:.0f}x", "at least 40x", times >= 40)
+        )
+    return rows
+
+
+def durable(rounds: int) -> list[Row]:
+    """On disk before and after, 64 callers."""
+    worker = Worker(sys.executable, "durable.py")
+    cost = middle([worker.round()["durable"] for _ in range(rounds)])
+    worker.close()
+    bar = "at most 40 us (aim 20 us)"
+    return [Row("durable call, 64 at once", f"{cost:.1f} us CPU", bar, cost <= 40)]
+
+
+def scale(runs: int) -> list[Row]:
+    """Many tools."""
+
+    def measure(count: int) -> dict[str, float]:
+        command = [sys.executable, str(HERE / "scale.py"), str(count)]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+    few = [measure(100) for _ in range(runs)]
+    many = [measure(100_000) for _ in range(runs)]
+    call = min(m["call_us"] for m in many) / min(f["call_us"] for f in few)
+    why = min(m["explain_us"] for m in many) / min(f["explain_us"] for f in few)
+    seconds, size = min(m["register_s"] for m in many), min(m["mb"] for m in many)
+    return [
+        Row("register 100 000 tools", f"{seconds:.1f} s CPU", "under 8 s", seconds < 8),
+        Row("memory for them", f"{size:.0f} MB", "under 250 MB", size < 250),
+        Row("a call with 100 000 tools over one with 100", f"{call:.2f}x", "1.2x", call <= 1.2),
+        Row("explain likewise", f"{why:.2f}x", "1.2x", why <= 1.2),
+    ]
+
+
+def cold(rounds: int) -> list[Row]:
+    """Importing, against importing asyncio."""
+
+    def cpu(code: str) -> float:
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        after = os.times()
+        return (
+            after.children_user
+            + after.children_system
+            - (before.children_user + before.children_system)
+        )
+
+    # Installed packages come with bytecode; a checkout may not have any yet.
+    source = Path(importlib.util.find_spec("toolcrib").origin).parent
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=True)
+    package: list[float] = []
+    used: list[float] = []
+    for _ in range(rounds):
+        floor = cpu("import asyncio")
+        package.append(cpu("import toolcrib") / floor)
+        used.append(cpu("from toolcrib import ToolHost, tool") / floor)
+    bar = "at most 1.7x"
+    return [
+        Row("`import toolcrib` over `import asyncio`", f"{middle(package):.2f}x", bar,
+            middle(package) <= 1.7),
+        Row("`from toolcrib import ToolHost, tool` likewise", f"{middle(used):.2f}x", bar,
+            middle(used) <= 1.7),
+    ]  # fmt: skip
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as Markdown."""
+    lines = ["| what | measured | bar | |", "|---|---|---|---|"]
+    lines += [
+        f"| {r.what} | {r.measured} | {r.bar} | {'ok' if r.holds else 'MISSED'} |" for r in rows
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--only", choices=["governed", "durable", "scale", "cold"])
+    parser.add_argument("--write", type=Path, help="a page with a marked region for the table")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for name, work in (
+        ("governed", lambda: governed(options.rounds)),
+        ("durable", lambda: durable(options.rounds)),
+        ("scale", lambda: scale(2)),
+        ("cold", lambda: cold(options.rounds)),
+    ):
+        if options.only in (None, name):
+            print(f"measuring: {name}", file=sys.stderr)
+            rows += work()
+    if PEER is None:
+        print("BENCH_PEER_PYTHON is not set: the peer was not measured", file=sys.stderr)
+    print(table(rows))
+    if options.write:
+        page = options.write.read_text()
+        head, _, rest = page.partition("<!-- table -->\n")
+        _, _, tail = rest.partition("<!-- end -->\n")
+        options.write.write_text(f"{head}<!-- table -->\n{table(rows)}\n<!-- end -->\n{tail}")
+    if not all(row.holds for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
