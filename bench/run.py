@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 PEER = os.environ.get("BENCH_PEER_PYTHON")
+if PEER:
+    PEER = str(Path(PEER).absolute())
 
 
 class Row(NamedTuple):

@@ -22,6 +22,7 @@ from toolcrib.cli.main import cli
 from toolcrib.core import protocols
 from toolcrib.core.events import EVENTS
 from toolcrib.host.config import config_schema, document_settings
+from toolcrib.host.verify.invariants import NEVER
 from toolcrib.reasons import REASONS
 
 FOLDER = Path(__file__).resolve().parent
@@ -54,6 +55,12 @@ def settings() -> str:
     return table(("setting", "value", "default", "meaning"), rows)
 
 
+def invariants() -> str:
+    """Everything that `never` can say."""
+    rows = ((f"`{s.name}`", s.kind.name, f"{s.doc[0].upper()}{s.doc[1:]}.") for s in NEVER.settings)
+    return table(("setting", "value", "meaning"), rows)
+
+
 def commands() -> str:
     """Every command with its arguments and options."""
     return "\n\n".join(described(path, command) for path, command in all_commands())
@@ -83,6 +90,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "reasons": reasons,
     "events": events,
     "settings": settings,
+    "invariants": invariants,
     "commands": commands,
     "extension-points": extension_points,
     "names": names,
@@ -153,16 +161,12 @@ def described(path: str, command: click.Command) -> str:
     parts = [f"{depth} `{path}`", f"`{path} {written}`".replace(" `", "`")]
     if command.help:
         parts.append("\n\n".join(" ".join(p.split()) for p in command.help.split("\n\n")))
-    records = (_record(option, context) for option in command.get_params(context))
-    rows = [record for record in records if record is not None]
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    records = (option.get_help_record(context) for option in options)
+    rows = [(f"`{written}`", meaning) for written, meaning in filter(None, records)]
     if rows:
         parts.append(table(("option", "meaning"), rows))
     return "\n\n".join(parts)
-
-
-def _record(option: click.Parameter, context: click.Context) -> tuple[str, str] | None:
-    found = option.get_help_record(context)
-    return None if found is None else (f"`{found[0]}`", found[1])
 
 
 def schema() -> str:

@@ -1,9 +1,16 @@
-"""A plug-in: an exporter that writes denials to a file, and a gate for office hours.
+"""A plug-in: an exporter that writes denials to a file, and a policy for office hours.
 
 A package offers it to every host that it is installed beside with
 
     [project.entry-points."toolcrib.plugins"]
     office = "plugin:plugin"
+
+and a configuration names what it wants of it:
+
+    tools:
+      - {name: sign, module: papers.py, function: sign, policy: {use: office-hours, present: [ann]}}
+    exporters:
+      - denial-file: {file: denials.jsonl}
 
 This file also runs by itself and gives both to a host directly.
 """
@@ -17,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from toolcrib import Decision, Event, Principal, Profile, ToolContext, ToolHost, ToolSpec, tool
+from toolcrib import Decision, Event, ToolContext, ToolHost, ToolPolicy, tool
 from toolcrib.host.plugins import Registrar
 
 
@@ -41,32 +48,25 @@ class DenialFile:
                 file.write("\n".join(lines) + "\n")
 
 
-class OfficeHours:
-    """Nothing is changed for callers who are not in the office."""
+class OfficeHours(ToolPolicy):
+    """Only those who are in the office may call the tool."""
 
-    name = "office-hours"
+    present: tuple[str, ...] = ()
 
-    def __init__(self, present: Sequence[str] = ()) -> None:
-        self.present = frozenset(present)
-
-    def visible(self, spec: ToolSpec, principal: Principal, profile: Profile | None) -> bool:
-        """Everything is listed."""
-        return True
-
-    def check(self, ctx: ToolContext) -> Decision:
-        """Refuse what changes something, unless the caller is present."""
-        if ctx.principal.name in self.present or (ctx.spec is not None and ctx.spec.read_only):
-            return Decision.abstain()
-        return Decision.deny("out_of_office", f"{ctx.principal.name} is not in the office")
+    def check(self, ctx: ToolContext) -> Decision | None:
+        """Refuse everybody else."""
+        if ctx.principal.name not in self.present:
+            return self.deny("out_of_office", f"{ctx.principal.name} is not in the office")
+        return None
 
 
 def plugin(registrar: Registrar) -> None:
     """Hand in what this plug-in brings."""
     registrar.exporter("denial-file", DenialFile)
-    registrar.gate("office-hours", OfficeHours)
+    registrar.policy("office-hours", OfficeHours)
 
 
-@tool(effects=["write"])
+@tool(effects=["write"], policy=OfficeHours(present=["ann"]))
 async def sign(paper: str) -> str:
     """Sign a paper."""
     return f"signed {paper}"
@@ -74,8 +74,7 @@ async def sign(paper: str) -> str:
 
 async def main(file: Path) -> None:
     """Two calls, one of them refused and written down."""
-    denials, hours = DenialFile(str(file)), OfficeHours(present=["ann"])
-    async with ToolHost([sign], gates=[hours], exporters=[denials]) as host:
+    async with ToolHost([sign], exporters=[DenialFile(str(file))]) as host:
         print((await host.call("sign", {"paper": "lease"}, principal="ann")).output)
         print((await host.call("sign", {"paper": "lease"}, principal="ben")).reason)
 

@@ -26,6 +26,7 @@ _HOME = {
     "Extension": "core.protocols",
     "Failure": "core.result",
     "Grant": "core.approval",
+    "HostStopped": "errors",
     "NameTaken": "errors",
     "NotFound": "errors",
     "Principal": "core.principal",
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from toolcrib.errors import CallError as CallError
     from toolcrib.errors import ConfigError as ConfigError
     from toolcrib.errors import Denial as Denial
+    from toolcrib.errors import HostStopped as HostStopped
     from toolcrib.errors import NameTaken as NameTaken
     from toolcrib.errors import NotFound as NotFound
     from toolcrib.errors import SchemaError as SchemaError

@@ -11,6 +11,7 @@ ToolcribError
 ├── ToolFailure        raised inside a tool to report a failure in words for the model
 ├── JsonError          text that is not acceptable JSON
 ├── StoreError         the store cannot be read or written
+├── HostStopped        the host was stopped and starts nothing any more
 └── NotFound           an approval, grant, call or session id that does not exist
 """
 
@@ -132,6 +133,10 @@ class JsonError(ToolcribError):
 
 class StoreError(ToolcribError):
     """The store cannot be opened, read or written."""
+
+
+class HostStopped(ToolcribError):
+    """The host was stopped. Make a new one."""
 
 
 class NotFound(ToolcribError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib import Event, ToolHost, ToolResult, tool
+from toolcrib import ApprovalRequest, Event, ToolHost, ToolResult, tool
 
 ENDINGS = ("call.finished", "call.denied")
 VOLATILE = {"timings", "total_s", "wait_s"}
@@ -33,6 +34,15 @@ class Counted:
 def allowing(*names: str, **more: Any) -> dict[str, Any]:
     """A configuration of one profile that allows these tools."""
     return {"profiles": {"only": {"rules": [{"allow": list(names or ("*",))}], **more}}}
+
+
+async def asked(host: ToolHost) -> ApprovalRequest:
+    """The first request that waits for a person, as soon as there is one."""
+    for _ in range(1000):
+        if pending := await host.approvals.list():
+            return pending[0]
+        await asyncio.sleep(0.005)
+    raise AssertionError("nobody was asked")
 
 
 async def story(host: ToolHost, call_id: str) -> list[Event]:

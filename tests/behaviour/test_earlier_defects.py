@@ -273,8 +273,8 @@ async def test_registering_from_other_threads_and_loops_loses_nothing() -> None:
         threads = [threading.Thread(target=many, args=(letter,)) for letter in "abcd"]
         for thread in threads:
             thread.start()
-        while any(thread.is_alive() for thread in threads):
-            await asyncio.sleep(0.01)
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
         assert problems == []
         assert len(host.tools()) == 4 * 20
 
@@ -388,12 +388,10 @@ async def test_a_broken_entry_stops_the_start_and_says_where(tmp_path: Path) -> 
         "from toolcrib import tool\n\n@tool\ndef good() -> int:\n    return 1\n"
     )
     path = tmp_path / "toolcrib.yaml"
-    path.write_text(
-        "version: 1\ntools:\n  - python: tools.py\n  - name: broken\n    kind: shel\n"
-    )
+    path.write_text("version: 1\ntools:\n  - python: tools.py\n  - name: broken\n    kind: shel\n")
     with pytest.raises(ConfigError) as caught:
         ToolHost.from_config(path)
-    assert caught.value.line == 4 or caught.value.line == 5
+    assert caught.value.line in (4, 5)
     host = ToolHost(config=path)
     with pytest.raises(ConfigError):
         await host.call("good")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from support import ENDINGS, Counted, allowing, lasting, numbers
+from support import ENDINGS, Counted, allowing, asked, lasting, numbers
 
 from toolcrib import Decision, Event, Principal, ToolContext, ToolFailure, ToolHost, tool
 from toolcrib.stores.memory import MemoryStore
@@ -255,9 +256,7 @@ async def approval_edited_badly(stage: Stage) -> str:
 
     changed = ApprovalDecision(answer="allow", arguments={"n": "x"}, by="ann")
     config = allowing("work", approval={"edit": True})
-    stage.open(
-        Counted(requires_approval=True).tool, config=config, approver=asking(work=changed)
-    )
+    stage.open(Counted(requires_approval=True).tool, config=config, approver=asking(work=changed))
     return await called(stage, "work", {"n": 1})
 
 
@@ -334,8 +333,7 @@ async def cancelled_by_the_caller(stage: Stage) -> str:
 async def cancelled_while_a_person_thinks(stage: Stage) -> str:
     stage.open(Counted(requires_approval=True).tool)
     running = asyncio.ensure_future(stage.host.call("work", call_id="c-asked"))
-    while not await stage.host.approvals.list():
-        await asyncio.sleep(0.005)
+    await asked(stage.host)
     assert stage.host.cancel("c-asked")
     assert (await running).reason == "cancelled"
     return "c-asked"
@@ -429,7 +427,7 @@ async def test_one_arrival_and_one_ending(name: str) -> None:
         assert (ending.data["status"], ending.data["reason"]) == (wanted.status, wanted.reason)
         ids = [numbers(event) for event in events]
         assert ids == sorted(set(ids))
-        assert all(a.time <= b.time + 0.001 for a, b in zip(own, own[1:], strict=False))
+        assert all(a.time <= b.time + 0.001 for a, b in pairwise(own))
         told[live] = [lasting(event) for event in own]
         await stage.host.stop()
     strip_sessions(told)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from support import Counted, allowing
+from support import Counted, allowing, asked
 
 from toolcrib import Principal, ToolHost, ToolResult, tool
 from toolcrib.testing import ApprovalSimulator, FakeClock
@@ -162,8 +162,7 @@ async def test_a_call_cancelled_before_it_starts_gives_the_use_back(
     work = Counted(requires_approval=True)
     async with ToolHost([work.tool], config=allowing("work", limits=limits)) as host:
         waiting = asyncio.ensure_future(host.call("work", call_id="c1"))
-        while not await host.approvals.list():
-            await asyncio.sleep(0.005)
+        await asked(host)
         assert host.explain("work").verdict == "deny"
         if who == "host":
             host.cancel("c1")
@@ -212,6 +211,8 @@ async def test_no_more_run_than_there_are_places(more: dict[str, Any]) -> None:
     limits = {"concurrent": 7, "queue": 1000, **more}
     async with ToolHost([crowd.tool], config=allowing("crowd", limits=limits)) as host:
         calls = [start(host, n) for n in range(200)]
+        await asyncio.sleep(0.05)
+        assert crowd.inside == 7
         crowd.let_go(200)
         results = await asyncio.gather(*calls)
         assert [r.output for r in results] == list(range(200))
@@ -306,10 +307,9 @@ async def test_places_are_not_held_while_a_person_thinks() -> None:
     limits = {"concurrent": 1, "queue": 0}
     async with ToolHost([ask.tool, quick.tool], config=allowing("*", limits=limits)) as host:
         waiting = asyncio.ensure_future(host.call("ask"))
-        while not await host.approvals.list():
-            await asyncio.sleep(0.005)
+        request = await asked(host)
         assert (await host.call("quick")).success
-        await host.approvals.decide((await host.approvals.list())[0].id, allow=True)
+        await host.approvals.decide(request.id, allow=True)
         assert (await waiting).success
 
 

@@ -19,12 +19,14 @@ class Flaky:
 
     def __init__(self, failures: int, error: Exception | None = None, **fields: Any) -> None:
         self.tries = 0
+        self.tried = asyncio.Event()
         self.attempts: list[int] = []
         problem = error or ToolFailure("busy", retryable=True)
 
         @tool(**{"name": "flaky", "retry": QUICK, "effects": {"read"}, **fields})
         async def flaky(ctx: ToolContext) -> int:
             self.tries += 1
+            self.tried.set()
             self.attempts.append(ctx.attempt)
             if self.tries <= failures:
                 raise problem
@@ -152,8 +154,7 @@ async def test_a_pause_can_be_cancelled() -> None:
     flaky = Flaky(99, retry=RetryPolicy(attempts=3, backoff=30.0))
     async with ToolHost([flaky.tool]) as host:
         call = asyncio.ensure_future(host.call("flaky", call_id="c1"))
-        while not flaky.tries:
-            await asyncio.sleep(0.005)
+        await flaky.tried.wait()
         await asyncio.sleep(0.01)
         assert host.cancel("c1")
         assert (await asyncio.wait_for(call, 2)).reason == "cancelled"

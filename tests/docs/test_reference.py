@@ -21,6 +21,7 @@ from markdown_runner import ROOT
 from toolcrib.core import protocols
 from toolcrib.core.events import EVENTS
 from toolcrib.host.config import document_settings
+from toolcrib.host.verify.invariants import NEVER
 from toolcrib.reasons import REASONS
 
 DOCS = ROOT / "docs"
@@ -56,6 +57,7 @@ def missing(names: list[str], text: str) -> list[str]:
         pytest.param(list(REASONS), "reasons.md", id="reasons"),
         pytest.param(list(EVENTS), "trail.md", id="events"),
         pytest.param([s.path for s in document_settings()], "configuration.md", id="settings"),
+        pytest.param([s.name for s in NEVER.settings], "policies.md", id="invariants"),
         pytest.param(list(toolcrib.__all__), "api.md", id="public names"),
         pytest.param(list(toolcrib.testing.__all__), "testing.md", id="test kit"),
     ],
@@ -92,17 +94,15 @@ def test_every_command_and_option_is_documented() -> None:
         assert absent == [], path
 
 
-@pytest.mark.parametrize("name", ["ToolHost", "Session"])
-def test_every_public_method_is_documented(name: str) -> None:
-    methods = [
-        member
-        for member, thing in vars(getattr(toolcrib, name)).items()
-        if not member.startswith("_") and inspect.isfunction(thing)
-    ]
-    inner = {"apply", "announce", "announce_fact", "nested", "replan", "entry_for", "wrap"}
-    inner |= {"open_session", "close_session", "session_changed", "instance", "row"}
-    text = page("api.md")
-    assert [m for m in methods if m not in inner and f".{m}(" not in text] == []
+def test_methods_that_are_documented_exist_with_the_parameters_shown() -> None:
+    things = {"ToolHost": toolcrib.ToolHost, "host": toolcrib.ToolHost, "session": toolcrib.Session}
+    shown = re.findall(r"`(?:await )?(ToolHost|host|session)\.(\w+)\(([^)`]*)\)`", page("api.md"))
+    assert len(shown) > 20
+    for thing, method, parameters in shown:
+        accepted = inspect.signature(getattr(things[thing], method)).parameters
+        words = (word.split("=")[0].strip() for word in parameters.split(","))
+        unknown = {word for word in words if word not in ("", "*", "…")} - set(accepted)
+        assert unknown == set(), f"{thing}.{method}"
 
 
 def test_generated_pages_and_schema_are_up_to_date() -> None:
@@ -139,6 +139,12 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert target.exists(), match[0]
         if match["anchor"]:
             assert match["anchor"] in anchors(target), match[0]
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    linked = {m["target"] for m in LINK.finditer((ROOT / "README.md").read_text(encoding="utf-8"))}
+    pages = {path.relative_to(ROOT).as_posix() for path in DOCS.glob("**/*.md")}
+    assert pages - linked == set()
 
 
 def anchors(path: Path) -> set[str]:

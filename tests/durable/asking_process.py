@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-from pathlib import Path
 
 from toolcrib import ToolHost, tool
 
 what, db, log = sys.argv[1:4]
+noted = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 PROFILES = {
     "careful": {
@@ -22,8 +23,7 @@ PROFILES = {
 @tool(effects=["write"])
 async def note(n: int) -> int:
     """Leave a line in the independent log."""
-    with Path(log).open("a") as file:
-        file.write(f"{n}\n")
+    os.write(noted, f"{n}\n".encode())
     return n
 
 
@@ -38,7 +38,7 @@ async def main() -> None:
             result = await host.call("note", {"n": 1}, principal="ada")
             print(json.dumps(result.to_dict()), flush=True)
         elif what == "answer":
-            while not (waiting := await host.approvals.list()):
+            while not (waiting := await host.approvals.list()):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.01)
             final = await host.approvals.decide(waiting[0].id, note="fine", by="bo")
             print(final.state, flush=True)

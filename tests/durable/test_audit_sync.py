@@ -166,7 +166,7 @@ async def test_reading_call_reaches_the_disk_without_anybody_asking(place: Any, 
 
 
 async def test_many_waiting_calls_share_their_commits(place: Any) -> None:
-    host, store = _host(place, "effects")
+    host, _ = _host(place, "effects")
     async with host:
         results = await asyncio.gather(*(host.call("write") for _ in range(64)))
         assert all(result.success for result in results)

@@ -16,6 +16,10 @@ def _acknowledged(process: Any) -> set[str]:
     return {line.decode() for line in whole.split(b"\n")[:-1]}
 
 
+def _lines(file: Path) -> set[str]:
+    return set(file.read_text().splitlines())
+
+
 async def test_kill_loses_no_acknowledged_record_and_leaves_no_effect_without_its_decision(
     place: Any, scripts: Any
 ) -> None:
@@ -37,7 +41,7 @@ async def test_kill_loses_no_acknowledged_record_and_leaves_no_effect_without_it
         found = await place.look()
         assert [r.findings for r in found.reports if not r.ok] == []
         assert acknowledged <= found.ids("call.finished")
-        touched = set(effects.read_text().splitlines())
+        touched = _lines(effects)
         assert acknowledged <= touched
         assert touched <= found.ids("call.decided")
         assert touched <= found.ids("call.started")

@@ -318,5 +318,3 @@ async def test_no_call_runs_before_the_first_anchor_is_written(place: Any) -> No
         result = await host.call("count", {"n": 0})
     assert result.reason == "audit_unavailable"
     assert tally.ran == 0
-
-

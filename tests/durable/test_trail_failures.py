@@ -238,9 +238,8 @@ async def test_file_that_vanished_under_the_host_is_noticed_at_the_next_start(pl
     tally = Tally()
     async with _host(place, tally) as host:
         assert (await host.call("write", {"n": 1})).success
-    place.db.unlink()
-    for name in ("-wal", "-shm"):
-        Path(f"{place.db}{name}").unlink(missing_ok=True)
+    for name in ("", "-wal", "-shm"):
+        place.db.with_name(f"crib.db{name}").unlink(missing_ok=True)
     async with _host(place, tally) as host:
         assert (await host.call("write", {"n": 2})).success
     found = await place.look()

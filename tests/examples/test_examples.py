@@ -92,6 +92,19 @@ def test_every_example_is_run() -> None:
     assert programs == set(SAYS)
 
 
+PLUGIN_PROJECT = """
+tools:
+  - name: sign
+    module: papers.py
+    function: sign
+    effects: [read]
+    input_schema: {type: object, properties: {paper: {type: string}}}
+    policy: {use: office-hours, present: [ann]}
+exporters:
+  - denial-file: {file: denials.jsonl}
+"""
+
+
 def test_the_plugin_is_found_once_it_is_installed(tmp_path: Path) -> None:
     installed = tmp_path / "office-1.0.dist-info"
     installed.mkdir()
@@ -100,8 +113,17 @@ def test_the_plugin_is_found_once_it_is_installed(tmp_path: Path) -> None:
     path = os.pathsep.join((str(tmp_path), str(EXAMPLES)))
     done = run("-m", "toolcrib", "plugins", cwd=tmp_path, path=path)
     assert done.returncode == 0, done.stderr
-    for words in ("office", "1.0", "exporter denial-file", "gate office-hours"):
+    for words in ("office", "1.0", "exporter denial-file", "policy office-hours"):
         assert words in done.stdout
+
+    (tmp_path / "toolcrib.yaml").write_text(PLUGIN_PROJECT)
+    (tmp_path / "papers.py").write_text("def sign(paper):\n    return f'signed {paper}'\n")
+    call = ("-m", "toolcrib", "call", "sign", "paper=lease", "--as")
+    done = run(*call, "ann", cwd=tmp_path, path=path)
+    assert (done.returncode, done.stdout) == (0, "signed lease\n"), done.stderr
+    done = run(*call, "ben", cwd=tmp_path, path=path)
+    assert done.returncode == 3
+    assert '"reason": "out_of_office"' in (tmp_path / "denials.jsonl").read_text()
 
 
 def test_the_quick_start_passes_the_checks_of_the_command_line(tmp_path: Path) -> None:

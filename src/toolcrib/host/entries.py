@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from toolcrib.catalog.decorator import Definition, define
-from toolcrib.catalog.signature import describe
+from toolcrib.catalog.signature import Signature, describe
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import ToolPolicy
@@ -20,12 +20,23 @@ from toolcrib.executors.python import PythonExecutor, arrived, from_object, unfo
 from toolcrib.host.tool import Tool
 
 
+class _Read(NamedTuple):
+    """A function, read once."""
+
+    signature: Signature
+    execute: Execute
+    first: str | None
+    """The parameter that takes all arguments, in a function written `handler(input, context)`."""
+    handler: Execute | None
+
+
 class Entries:
     """Makes entries; knows the executors by kind."""
 
     def __init__(self, python: PythonExecutor) -> None:
         self.python = python
         self.executors: dict[str, Executor] = {}
+        self._known: dict[tuple[Callable[..., Any], bool], _Read] = {}
 
     def make(self, thing: Any, *, owner: str | None = None) -> Entry:
         """The entry for a function, spec, definition, tool object or class."""
@@ -125,21 +136,36 @@ class Entries:
         function = spec.config.get("function")
         if not callable(function):
             function = import_function(spec)
-        if _is_handler(function, spec.input_schema):
-            return Entry(spec, _handler(function), owner=owner, policy=policy, defaults=defaults)
-        signature = describe(function, name=spec.name)
-        execute = self.python.bind(
-            function, signature, inline=bool(spec.config.get("inline", False))
-        )
-        merged = {**(signature.defaults or {}), **(defaults or {})}
+        read = self._read(function, bool(spec.config.get("inline", False)))
+        properties = spec.input_schema.get("properties", {})
+        if read.handler is not None and read.first not in properties:
+            return Entry(spec, read.handler, owner=owner, policy=policy, defaults=defaults)
+        own = read.signature.defaults
+        merged = {**own, **(defaults or {})} if own else defaults
         return Entry(
             spec,
-            execute,
+            read.execute,
             owner=owner,
             policy=policy,
             defaults=merged or None,
-            convert=signature.convert,
+            convert=read.signature.convert,
         )
+
+    def _read(self, function: Callable[..., Any], inline: bool) -> _Read:
+        """What there is to know about a function; many specs may name the same one."""
+        known = type(function).__hash__ is not None  # some callable objects cannot be kept
+        read = self._known.get((function, inline)) if known else None
+        if read is None:
+            signature = describe(function)
+            execute = self.python.bind(function, signature, inline=inline)
+            first = _handled(function)
+            handler = None if first is None else _handler(function)
+            read = _Read(signature, execute, first, handler)
+            if known:
+                self._known[function, inline] = read
+            if len(self._known) > 1000:
+                self._known.pop(next(iter(self._known)))
+        return read
 
     def _from_object(self, thing: Any, owner: str | None) -> Entry:
         found: Any = getattr(thing, "input_schema", None)
@@ -204,17 +230,17 @@ def _is_tool_object(thing: object) -> bool:
     )
 
 
-def _is_handler(function: Callable[..., Any], schema: Mapping[str, Any]) -> bool:
-    """Whether a function is written `handler(input, context)`: all arguments in one mapping."""
+def _handled(function: Callable[..., Any]) -> str | None:
+    """The first parameter of a function written `handler(input, context)`; None for others."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return False
-    properties = schema.get("properties", {})
-    if len(parameters) != 2 or parameters[0].name in properties:
-        return False
+        return None
+    if len(parameters) != 2:
+        return None
     second = parameters[1]
-    return second.name in ("context", "ctx") or "ToolContext" in str(second.annotation)
+    written_so = second.name in ("context", "ctx") or "ToolContext" in str(second.annotation)
+    return parameters[0].name if written_so else None
 
 
 def _handler(function: Callable[..., Any]) -> Execute:

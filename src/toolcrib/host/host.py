@@ -19,7 +19,7 @@ from toolcrib.core.protocols import Approver, Exporter, Extension, Gate, Store
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ConfigError, NotFound, SpecError
+from toolcrib.errors import ConfigError, HostStopped, NotFound, StoreError
 from toolcrib.executors.python import PythonExecutor
 from toolcrib.host.approvals import Approvals
 from toolcrib.host.artifacts import Artifacts
@@ -30,7 +30,7 @@ from toolcrib.host.parts import Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.session import Session
-from toolcrib.host.strays import stray, unexplained
+from toolcrib.host.strays import stray, unexplained, unreachable
 from toolcrib.host.tool import Tool
 from toolcrib.observe.bus import Bus
 from toolcrib.observe.metrics import Metrics
@@ -279,7 +279,12 @@ class ToolHost:
         door: str = "python",
         parent: ToolContext | None = None,
     ) -> ToolResult:
-        parts = await self.start()
+        try:
+            parts = await self.start()
+        except StoreError as error:
+            return unreachable("audit_unavailable", str(error), call_id)
+        except HostStopped:
+            return unreachable("host_stopping", None, call_id)
         problem = held = chosen = plan = None
         reason = "not_in_profile"
         try:
@@ -402,8 +407,7 @@ class ToolHost:
         parts = await self.start()
         self._callers.sessions[session.id] = session
         await parts.store.put_session(session.row())
-        data = {"session": session.id, "principal": session.principal.name}
-        self.announce_fact("session.opened", {**data, "profile": session.profile})
+        self.announce_fact("session.opened", session.facts())
 
     async def close_session(self, session: Session) -> None:
         """Called by a session that ends."""
@@ -411,8 +415,7 @@ class ToolHost:
             return
         self.planner.limits.forget_session(session.id)
         await self._parts.store.end_session(session.id, time.time())
-        data = {"session": session.id, "principal": session.principal.name}
-        self.announce_fact("session.closed", data)
+        self.announce_fact("session.closed", session.facts())
 
     # Life.
 
@@ -425,10 +428,8 @@ class ToolHost:
 
     async def start(self) -> Parts:
         """Open the store and begin to take calls; the first call does it by itself."""
-        if self._parts is not None:
-            return self._parts
         if self._closed:
-            raise SpecError("this host was stopped", cure="Make a new ToolHost")
+            raise HostStopped("this host was stopped; make a new ToolHost")
         self.load()
         with self._lock:
             if self._parts is None:

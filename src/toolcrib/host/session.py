@@ -137,6 +137,10 @@ class Session:
         self.entries.clear()
         await self._host.close_session(self)
 
+    def facts(self) -> dict[str, Any]:
+        """What the trail says of it."""
+        return {"session": self.id, "principal": self.principal.name, "profile": self.profile}
+
     def row(self) -> SessionRow:
         """The session as the store keeps it."""
         return SessionRow(

@@ -61,3 +61,10 @@ def unexplained(
         message=message,
         steps=(Step(gate="find", verdict="deny", reason=reason, message=message),),
     )
+
+
+def unreachable(reason: str, message: str | None, call_id: str | None) -> ToolResult:
+    """The ending of a call that came to a host without a trail: stopped, or unable to start."""
+    row = reason_row(reason)
+    failure = Failure(reason=reason, message=message or row.meaning, retryable=row.retry == "yes")
+    return ToolResult(call_id=call_id or "", status=row.status, error=failure)

@@ -9,6 +9,7 @@ from toolcrib.core.decision import RANK, Decision, Explanation, Step, Verdict
 from toolcrib.core.principal import Principal
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check
+from toolcrib.pipeline.limits import Meter
 from toolcrib.pipeline.parts import Hider
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.validate import Invalid, prepare
@@ -33,36 +34,14 @@ def explain(
     flight.session = session
     flight.plan = plan
     refusal = plan.refused(who)
-    steps: list[Step] = []
-    best: Decision | None = None
-    if refusal is not None and all(check.constant is not refusal for check in plan.checks):
-        steps.append(_step("find", refusal))
-        best = refusal
-    fits = True
-    if best is None:
-        try:
-            prepare(plan, flight, arguments, limit)
-            steps.append(Step(gate="arguments", verdict="abstain", message="fit the schema"))
-        except Invalid as invalid:
-            fits = False
-            problems = "; ".join(f"{p.path} {p.message}".strip() for p in invalid.problems)
-            best = Decision.deny("invalid_arguments", problems)
-            steps.append(_step("arguments", best))
-    if fits:
-        for check in plan.checks:
-            said = check.constant if check.constant is not None else ask_check(check, flight)
-            steps.append(_step(check.name, said))
-            if best is None or RANK[said.verdict] > RANK[best.verdict]:
-                best = said
-        fingerprint = flight.fingerprint() if plan.repeats else None
-        for meter in plan.meters(who, session.id if session is not None else None):
-            over = meter.peek(fingerprint)
-            said = over.decision if over is not None else Decision.allow(
-                meter.describe(), rule=f"limit per {meter.limit.per}", source=meter.limit.source
-            )  # fmt: skip
-            steps.append(_step("limit", said))
-            if best is None or RANK[said.verdict] > RANK[best.verdict]:
-                best = said
+    if refusal is not None:
+        # The real call ends here, before its arguments are looked at.
+        said = [(c.name, c.constant) for c in plan.checks if c.constant is not None]
+        if all(constant is not refusal for _, constant in said):
+            said.insert(0, ("find", refusal))
+        best, steps = refusal, [_step(name, constant) for name, constant in said]
+    else:
+        best, steps = _decide(plan, flight, arguments, limit)
     final = best or Decision.deny("not_in_profile")
     verdict: Verdict = "deny" if final.verdict == "abstain" else final.verdict
     return Explanation(
@@ -75,6 +54,34 @@ def explain(
         steps=tuple(steps),
         arguments=hider.value(flight.arguments),
     )
+
+
+def _decide(
+    plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, limit: int
+) -> tuple[Decision | None, list[Step]]:
+    """validate → decide → what the limits would say."""
+    try:
+        prepare(plan, flight, arguments, limit)
+    except Invalid as invalid:
+        problems = "; ".join(f"{p.path} {p.message}".strip() for p in invalid.problems)
+        wrong = Decision.deny("invalid_arguments", problems)
+        return wrong, [_step("arguments", wrong)]
+    steps = [Step(gate="arguments", verdict="abstain", message="fit the schema")]
+    answers: list[tuple[str, Decision]] = [
+        (check.name, check.constant or ask_check(check, flight)) for check in plan.checks
+    ]
+    fingerprint = flight.fingerprint() if plan.repeats else None
+    session = flight.session
+    for meter in plan.meters(flight.principal, None if session is None else session.id):
+        over = meter.peek(fingerprint)
+        answers.append(("limit", over.decision if over is not None else _within(meter)))
+    steps += [_step(name, said) for name, said in answers]
+    return max((said for _, said in answers), key=lambda said: RANK[said.verdict]), steps
+
+
+def _within(meter: Meter) -> Decision:
+    limit = meter.limit
+    return Decision.allow(meter.describe(), rule=f"limit per {limit.per}", source=limit.source)
 
 
 def _step(gate: str, said: Decision) -> Step:

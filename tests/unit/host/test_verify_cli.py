@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import toolcrib
 from toolcrib.cli.main import main
 
 TOOLS = """\
@@ -73,10 +77,16 @@ def test_nothing_found(project: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert err.startswith("No findings: 1 invariant")
 
 
-def test_json_alone_on_standard_output(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_alone_on_standard_output(project: Path) -> None:
     (project / "tools.py").write_text(TOOLS + "\nprint('loaded')\n")
-    assert _run("policy", "verify", "--json") == 1
-    report = json.loads(capfd.readouterr().out)
+    command = [sys.executable, "-m", "toolcrib", "policy", "verify", "--json"]
+    sources = str(Path(toolcrib.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": sources}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, timeout=60
+    )
+    assert ended.returncode == 1
+    report = json.loads(ended.stdout)
     assert report["ok"] is False
     (finding,) = report["findings"]
     assert finding["arguments"] == {"path": "tmp/x"}

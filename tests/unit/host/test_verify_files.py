@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,11 @@ def wipe(path: str) -> str:
     return path
 
 
+ASKED = {"ask": "wipe", "when": {"roles": ["op"]}}
 PROFILES = {
-    "reader": {"trust": 1, "rules": [{"allow": "read"}, {"ask": "wipe", "when": {"roles": ["op"]}}]},
+    "reader": {"trust": 1, "rules": [{"allow": "read"}, ASKED]},
     "writer": {"trust": 2, "rules": [{"allow": ["read", "write"]}]},
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def host() -> ToolHost:
         ("never: {arguments: {a: {starts: x}}}", "never.arguments.a has no setting 'starts'"),
         ("never: {arguments: {a: {regex: '('}}}", "cannot be used as a regular expression"),
         ("never_widen: {ask: also}", "never_widen names no file"),
-        ("never: [", "f.yaml:1:8: a bracket or brace is opened here"),
+        ("never: [a", "f.yaml:1:8: a bracket or brace is opened here"),
         ("- a", "the file must be a mapping with never or never_widen"),
         ("", "f.yaml is empty"),
     ],
@@ -113,12 +115,14 @@ def test_what_an_invariant_is_about(
     assert {(f.profile, f.tool) for f in report.findings} == found
 
 
-def test_a_limit_that_is_used_up_hides_nothing() -> None:
-    profile = {"rules": [{"allow": "wipe"}], "limits": {"budget": 1, "per": "profile"}}
-    host = ToolHost([wipe], config={"profiles": {"one": profile}})
-    for meter in host.plan_for("wipe", "one") if hasattr(host, "plan_for") else ():
-        meter.take(None)
-    assert [f.tool for f in verify(host, {"never": {"tools": "wipe"}}).findings] == ["wipe"]
+async def test_a_limit_that_is_used_up_hides_nothing() -> None:
+    limits = {"budget": 1, "per": "profile"}
+    profile = {"rules": [{"allow": "wipe"}], "limits": limits}
+    async with ToolHost([wipe], config={"profiles": {"one": profile}}) as host:
+        assert (await host.call("wipe", {"path": "a"})).success
+        assert host.explain("wipe", {"path": "a"}).reason == "quota_exceeded"
+        report = verify(host, {"never": {"tools": "wipe"}})
+        assert [f.tool for f in report.findings] == ["wipe"]
 
 
 def test_secrets_do_not_stand_in_a_counter_example(
@@ -138,11 +142,15 @@ def test_secrets_do_not_stand_in_a_counter_example(
 def test_tools_of_providers_are_mentioned_as_left_out() -> None:
     host = ToolHost([read], config={"profiles": {"one": {"rules": [{"allow": "x-*"}]}}})
     assert [f.kind for f in verify(host).findings] == ["unmatched"]
+    host.apply(replace(host.config, providers={"x": {"type": "any"}}))
+    report = verify(host)
+    assert report.findings == ()
+    assert report.notes[0].startswith("the tools of providers (x) are known only at run time")
 
 
 TABLE = """\
 - {profile: reader, tool: read, arguments: {path: a}, expect: allow}
-- {profile: reader, tool: wipe, arguments: {path: a}, expect: deny, reason: role_required}
+- {profile: reader, tool: wipe, arguments: {path: a}, expect: deny, reason: not_in_profile}
 - {profile: reader, tool: wipe, arguments: {path: a}, principal: ci, expect: ask}
 - {profile: reader, tool: wipe, arguments: {path: a}, roles: [op], expect: ask}
 - {profile: writer, tool: write, arguments: {path: /work/a}, permissions: [files], expect: allow}
@@ -152,7 +160,7 @@ TABLE = """\
   principal: ci
   expect: deny
   reason: path_outside_root
-- {profile: writer, tool: wipe, expect: deny, reason: not_in_profile}
+- {profile: writer, tool: wipe, arguments: {path: a}, expect: deny, reason: not_in_profile}
 - {profile: reader, tool: read, expect: deny, reason: invalid_arguments}
 - {profile: reader, tool: gone, expect: deny, reason: unknown_tool}
 """
@@ -175,8 +183,8 @@ def test_failures_say_what_was_expected_what_came_and_why(host: ToolHost, tmp_pa
     first, second = report.failures
     assert (first.expected, first.got, first.rule) == ("deny", "allow", "allow read")
     assert first.source == f"{file}:1"
-    assert (second.got_reason, second.expected_reason) == ("role_required", "other_one")
-    assert 'wipe {"path":"a"} as local: expected deny (other_one), got deny (role_required)' in (
+    assert (second.got_reason, second.expected_reason) == ("not_in_profile", "other_one")
+    assert 'wipe {"path":"a"} as local: expected deny (other_one), got deny (not_in_profile)' in (
         second.sentence
     )
     assert report.to_dict()["ok"] is False

@@ -402,3 +402,20 @@ def test_hole_is_found(hole: Hole, tmp_path: Path) -> None:
         assert said.verdict in ("allow", "ask")
         assert str(finding.source).startswith("toolcrib.yaml:")
         assert finding.rule
+
+
+def test_one_hole_among_many_profiles(tmp_path: Path) -> None:
+    config = copy.deepcopy(BASE)
+    parents = ("guest", "reader", "intern", "builder", "release")
+    for number in range(495):
+        parent = parents[number % 5]
+        config["profiles"][f"p{number}"] = {
+            "extends": parent,
+            "trust": BASE["profiles"][parent]["trust"],
+            "rules": [{"deny": "search", "when": {"roles": [f"r{number}"]}}],
+        }
+    config["profiles"]["p77"]["rules"].append({"allow": "wri*", "when": {"roles": ["r77"]}})
+    report = verify(_host(config, tmp_path, TOOLS), INVARIANTS)
+    found = {(f.profile, f.tool, f.roles) for f in report.findings}
+    assert found == {("p77", "write", ("r77",))}
+    assert report.profiles == 501

@@ -34,7 +34,8 @@ async def test_it_records_a_call() -> None:
     ]
     finished = recorder.only("call.finished")
     assert [event.call_id for event in finished] == [first.call_id, second.call_id]
-    assert recorder.only("tool.emitted")[0].data == {"name": "milestone", "data": {"n": 1}}
+    said = {"tool": "work", "name": "milestone", "data": {"n": 1}}
+    assert recorder.only("tool.emitted")[0].data == said
     assert recorder.types[-1] == "host.stopped"
 
 

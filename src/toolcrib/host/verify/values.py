@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from toolcrib.core.context import ToolContext
@@ -79,16 +78,6 @@ def satisfied(literal: Literal, value: Any) -> bool:
     kind, shown, holds, every = literal.key
     test = _test(kind, shown, every, _Held(literal.constraint.value, shown))
     return test(ToolContext(arguments={"value": value})) is holds
-
-
-def negated(literal: Literal) -> Literal:
-    """The same constraint, the other way round."""
-    return literal._replace(holds=not literal.holds)
-
-
-def relabelled(literal: Literal, path: str) -> Literal:
-    """The same literal about another argument."""
-    return literal._replace(constraint=replace(literal.constraint, argument=path))
 
 
 def members(value: Any) -> tuple[Any, ...]:
