@@ -260,6 +260,24 @@ async def test_a_call_made_by_a_tool_has_no_more_time_than_the_tool() -> None:
         assert sorted(e.data["tool"] for e in endings) == ["outer", "slow"]
 
 
+async def test_a_call_made_by_a_tool_knows_how_much_time_is_left() -> None:
+    left: list[float | None] = []
+
+    @tool(effects={"read"}, timeout=30)
+    async def inner(ctx: ToolContext) -> int:
+        left.append(ctx.remaining)
+        return 1
+
+    @tool(effects={"read"}, timeout=2)
+    async def outer(ctx: ToolContext) -> Any:
+        return (await ctx.call("inner", timeout=20)).output
+
+    async with ToolHost([outer, inner]) as host:
+        assert (await host.call("outer")).output == 1
+    assert left[0] is not None
+    assert left[0] <= 2
+
+
 async def test_a_call_made_by_a_tool_may_have_less_time() -> None:
     slow = Slow()
 

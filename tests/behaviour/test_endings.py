@@ -11,6 +11,7 @@ import pytest
 from support import ENDINGS, Counted, allowing, asked, lasting, numbers
 
 from toolcrib import Decision, Event, Principal, ToolContext, ToolFailure, ToolHost, tool
+from toolcrib.host.history import History, Wanted
 from toolcrib.stores.memory import MemoryStore
 from toolcrib.testing import ApprovalSimulator
 
@@ -36,7 +37,8 @@ class Stage:
     async def read(self, call_id: str) -> list[Event]:
         """What is stored about a call, and what was heard of it."""
         await self.store.open()  # the scene may have stopped the host
-        stored = await self.host.trail(call_id=call_id)
+        self.store.poke(now=True)
+        stored = await History(self.store).search(Wanted(call_id=call_id))
         if self._live:
             heard = [e for e in self.heard if e.call_id == call_id and e.id]
             assert [e.id for e in heard] == [e.id for e in stored]
