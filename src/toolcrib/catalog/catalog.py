@@ -219,6 +219,26 @@ class Catalog:
             self._changed("removed", name, entry.spec.version)
             return True
 
+    def swap(self, *, remove: Iterable[str], add: Iterable[Entry]) -> None:
+        """Remove and add tools together: all of it happens, or, when a name clashes, nothing."""
+        with self._lock:
+            changes: list[Change] = []
+            trial = Catalog()  # readers take no lock, so they must not see the way there
+            trial._entries, trial._versions = dict(self._entries), dict(self._versions)
+            trial._looks, trial._wires = dict(self._looks), dict(self._wires)
+            trial._wary, trial.revision = set(self._wary), self.revision
+            trial._listeners = [changes.append]
+            for name in remove:
+                trial.unregister(name)
+            for entry in add:
+                trial.register(entry)
+            self._versions, self._looks = trial._versions, trial._looks
+            self._wires, self._wary = trial._wires, trial._wary
+            self._entries, self.revision = trial._entries, trial.revision
+            for change in changes:
+                for listener in list(self._listeners):
+                    listener(change)
+
     def _drop_version(self, name: str, version: str) -> bool:
         known = self._versions.get(name)
         if known is None:

@@ -47,6 +47,18 @@ class Entry:
         """From JSON arguments to the types that the function is annotated with."""
         self.unavailable = unavailable
 
+    def under(self, policy: ToolPolicy) -> Entry:
+        """The same entry with another policy."""
+        return Entry(
+            self.spec,
+            self.execute,
+            owner=self.owner,
+            policy=policy,
+            defaults=self.defaults,
+            convert=self.convert,
+            unavailable=self.unavailable,
+        )
+
     @property
     def name(self) -> str:
         """The registered name."""

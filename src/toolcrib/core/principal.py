@@ -31,6 +31,10 @@ class Principal:
     ) -> None:
         if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"a principal's name must be non-empty text, not {name!r}")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"a principal's name must be text, not {name!r}") from None
         if isinstance(roles, str) or isinstance(permissions, str):
             raise ValueError("roles and permissions are lists of names, not one string")
         put = object.__setattr__

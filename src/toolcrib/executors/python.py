@@ -31,7 +31,8 @@ class PythonExecutor:
     kind = "python"
 
     def __init__(self, threads: int = 32) -> None:
-        self._threads = threads
+        self.threads = threads
+        """How many threads there will be; no longer matters once they run."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self.abandoned = 0
@@ -61,7 +62,7 @@ class PythonExecutor:
         async def execute(ctx: ToolContext) -> Any:
             pool = self._pool or self._start()
             copied = contextvars.copy_context()
-            work = pool.submit(copied.run, call, ctx)
+            work = pool.submit(copied.run, _outside, call, ctx)
             try:
                 value = await asyncio.wrap_future(work)
             except asyncio.CancelledError:
@@ -88,7 +89,7 @@ class PythonExecutor:
     def _start(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="toolcrib")
+                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="toolcrib")
             return self._pool
 
     def close(self) -> None:
@@ -97,6 +98,14 @@ class PythonExecutor:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _outside(call: Callable[[ToolContext], Any], ctx: ToolContext) -> Any:
+    try:
+        return call(ctx)
+    except StopIteration as error:
+        # A future cannot carry this one: whoever waits for it would wait for ever.
+        raise RuntimeError("the function raised StopIteration") from error
 
 
 def _inline(call: Callable[[ToolContext], Any]) -> Execute:

@@ -29,9 +29,6 @@ def _json_log(**settings: Any) -> Exporter:
     """A JSON line an event, on standard error or to `file`."""
     from toolcrib.observe.log import JsonLog
 
-    file = settings.pop("file", None)
-    if file is not None:
-        settings["stream"] = open(file, "a", encoding="utf-8", buffering=1)  # noqa: SIM115, PTH123 - the exporter closes it
     return JsonLog(**settings)
 
 

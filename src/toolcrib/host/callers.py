@@ -50,7 +50,8 @@ class Callers:
         if known is None:
             if len(self._named) >= _MOST_NAMES:
                 self._named.clear()
-            known = self._named[principal] = Principal(principal)
+            name = principal.encode("utf-8", "backslashreplace").decode()
+            known = self._named[principal] = Principal(name or "nobody")
         return known
 
     def session(self, session: Session | str | None) -> Session | None:

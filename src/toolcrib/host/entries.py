@@ -13,7 +13,7 @@ from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Executor
 from toolcrib.core.schema import admit, fill_defaults
-from toolcrib.core.spec import NO_ARGUMENTS, ToolScope, ToolSpec
+from toolcrib.core.spec import NO_ARGUMENTS, ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import SpecError
 from toolcrib.executors.python import PythonExecutor, arrived, from_object, unfold
@@ -46,6 +46,8 @@ class Entries:
             return self.from_spec(thing, owner=owner)
         if isinstance(thing, Definition):
             return self.from_definition(thing, owner=owner)
+        if isinstance(thing, ToolTemplate):
+            return self.from_template(thing, owner=owner)
         if isinstance(thing, Tool):
             return self._from_bound(thing, owner)
         if not isinstance(thing, type) and _is_tool_object(thing):
@@ -86,6 +88,24 @@ class Entries:
             defaults=signature.defaults,
             convert=signature.convert,
         )
+
+    def from_template(
+        self,
+        template: ToolTemplate,
+        knobs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        owner: str | None = None,
+    ) -> Entry:
+        """The entry of a broad tool under a policy."""
+        policy = template.policy(**(knobs or {}))
+        thing = template.build(policy)
+        if isinstance(thing, ToolSpec) or not callable(thing):
+            return self.make(thing, owner=owner).under(policy)
+        given: dict[str, Any] = {"name": name or template.name, "policy": type(policy)}
+        if owner is not None:
+            given["source"] = owner
+        return self.from_definition(define(thing, **given), policy=policy)
 
     def _per_session(self, definition: Definition) -> Execute:
         """Run on the session's own instance; a call without a session gets one for itself."""

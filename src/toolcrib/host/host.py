@@ -15,7 +15,7 @@ from toolcrib.core.decision import Explanation
 from toolcrib.core.entry import Entry
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.core.protocols import Approver, Exporter, Extension, Gate, Store
+from toolcrib.core.protocols import Approver, Executor, Exporter, Extension, Gate, Store
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
@@ -141,6 +141,7 @@ class ToolHost:
         with self._lock:
             self._config = config
             self._callers.renew(config)
+            self._python.threads = config.settings.threads
             self._local = self._callers.principal(None)
             self.redactor = Redactor(config.settings.redact, config.secrets)
             self.planner.renew(
@@ -193,8 +194,12 @@ class ToolHost:
 
     @property
     def entries(self) -> Entries:
-        """Makes catalog entries; plug-ins add executors to it."""
+        """Makes catalog entries."""
         return self._entries
+
+    def add_executor(self, executor: Executor) -> None:
+        """Run tools of the executor's kind with it, from the next registration on."""
+        self._entries.executors[executor.kind] = executor
 
     def tools(
         self,
@@ -212,6 +217,8 @@ class ToolHost:
         held = self._callers.session(session)
         who = held.principal if held is not None else self._callers.principal(principal)
         name = self._chosen(profile, held)
+        if self._callers.problem(who, name) is not None:
+            return []  # who cannot be held to the profile can call nothing under it
         names = [*self.catalog.snapshot(), *(held.entries if held is not None else ())]
         found: list[Tool] = []
         for tool in sorted(set(names)):
@@ -452,13 +459,13 @@ class ToolHost:
         if parts is None or self._closed:
             self._closed = True
             return
-        self._closed = True
         self._run = None
         parts.pipeline.stopping = True
         await parts.drain(self.settings.drain)
         for session in list(self._callers.sessions.values()):
             await session.close()
         await parts.close()
+        self._closed = True
         self._python.close()
 
     async def _ready_inbox(self) -> Any:

@@ -97,7 +97,10 @@ def _wrappers(
             try:
                 if factory is None:
                     raise _unknown(what, item["name"], known)
-                made.append(factory(**(item.get("settings") or {})))
+                settings = dict(item.get("settings") or {})
+                if isinstance(settings.get("file"), str):
+                    settings["file"] = str(Path(item.get("base") or ".", settings["file"]))
+                made.append(factory(**settings))
             except ConfigError as error:
                 mistakes.append(_placed(error, item))
             except TypeError as error:
@@ -128,16 +131,11 @@ def _uses(item: Mapping[str, Any]) -> bool:
 
 def _swap(host: ToolHost, config: HostConfig, built: dict[str, Entry]) -> None:
     kept = host.catalog.snapshot()
-    for name in host.configured:
-        if name not in built:
-            host.catalog.unregister(name)
-    for name, entry in built.items():
-        if name in kept and name not in host.configured:
-            raise ConfigError(
-                f"the tool {name!r} is registered by {kept[name].owner} and by {entry.owner}",
-                cure="Give one of them another name",
-            )
-        host.catalog.register(entry, replace=name in host.configured)
+    same = {n for n in host.configured if n in built and kept.get(n) is built[n]}
+    host.catalog.swap(
+        remove=[name for name in host.configured if name not in same],
+        add=[entry for name, entry in built.items() if name not in same],
+    )
     host.configured = frozenset(built)
     host.apply(config)
 
@@ -225,15 +223,9 @@ def _from_template(host: ToolHost, item: Mapping[str, Any], owner: str) -> Entry
     template = host.registrar.templates.get(name)
     if template is None:
         raise _unknown("template", name, host.registrar.templates)
-    knobs: Any = item.get("policy") or {}
-    policy = template.policy(**{k: v for k, v in dict(knobs).items() if k != "use"})
-    thing = template.build(policy)
-    if callable(thing) and not isinstance(thing, ToolSpec):
-        overrides = {"name": item.get("name") or name, "source": owner, "policy": type(policy)}
-        return host.entries.from_definition(define(thing, **overrides), policy=policy)
-    entry = host.entries.make(thing, owner=owner)
-    entry.policy = policy
-    return entry
+    return host.entries.from_template(
+        template, item.get("policy"), name=item.get("name"), owner=owner
+    )
 
 
 _SPEC_FIELDS = (

@@ -77,8 +77,8 @@ class Parts:
         """Wait for running calls; those that take too long are cancelled."""
         await self._quiet(seconds)
         for wheel in list(self.pipeline.wheels.values()):
-            for call_id in list(wheel.running):
-                wheel.cancel(call_id, "host_stopping")
+            for flight in list(wheel.running):
+                wheel.stop(flight, "host_stopping")
         await self._quiet(1.0)
 
     async def _quiet(self, seconds: float) -> None:
@@ -100,7 +100,7 @@ class Parts:
         """Something a running tool has to say: its own facts are kept, the rest only told."""
         shown = self.host.redactor.value(data)
         if type == "tool.emitted":
-            self.trail.fact(type, ctx.call_id, {"tool": ctx.tool, **shown})
+            self.pipeline.note(ctx, type, {"tool": ctx.tool, **shown})
         elif self.host.bus.active:
             told = {"tool": ctx.tool, **shown}
             self.host.bus.publish(

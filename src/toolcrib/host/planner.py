@@ -33,6 +33,10 @@ class Planner:
         """Where policy knobs stand in the configuration."""
         self.books: dict[str | None, dict[str, Plan]] = {None: {}}
         """By profile, by tool name. The book under None is that of the default profile."""
+        self.governed = False
+        """Whether there are profiles, so that no call may go without one."""
+        self._aliases: dict[str, set[str]] = {}
+        """Other names that plans of a tool are kept under: wire names, `name@version`."""
         self._catalog = catalog
         self._metrics = metrics
         self._linked = False
@@ -52,30 +56,40 @@ class Planner:
         self.lines = lines
         books: dict[str | None, dict[str, Plan]] = {name: {} for name in profiles}
         books[None] = books.get(default, {})
+        self.governed = bool(profiles)
+        self._aliases = {}
         self.books = books
 
     def changed(self, change: Change) -> None:
         """A tool was added, replaced or removed."""
+        names = {change.name, *self._aliases.pop(change.name, ())}
         for book in self.books.values():
             if self._linked:
                 book.clear()
-            else:
-                book.pop(change.name, None)
+            for name in names:
+                book.pop(name, None)
 
     def plan(self, name: str, profile: Profile | None, session: Session | None) -> Plan | None:
         """The plan for a tool under a profile; None when there is no such tool."""
-        if session is not None and name in session.entries:
-            return self.compile(session.entries[name], profile)
+        if profile is None and self.governed:
+            return None  # where there are profiles, nothing runs under none
+        own = None if session is None else session.entry(name)
+        if own is not None:
+            return self.compile(own, profile)
         entry = self._entry(name, profile)
         if entry is None:
             return None
-        book = self.books.setdefault(profile.name if profile else None, {})
+        books = self.books
+        book = books.setdefault(profile.name if profile else None, {})
         plan = book.get(name)
         if plan is None or plan.entry is not entry:
+            plan = self.compile(entry, profile)
             if len(book) >= MOST:
                 book.pop(next(iter(book)), None)
-            plan = book[name] = self.compile(entry, profile)
-            if self._entry(name, profile) is not entry:
+            if name != entry.name:
+                self._aliases.setdefault(entry.name, set()).add(name)
+            book[name] = plan
+            if self._entry(name, profile) is not entry or self.books is not books:
                 book.pop(name, None)  # it changed meanwhile: nobody else may find this plan
         return plan
 

@@ -103,6 +103,13 @@ class Session:
         self._host.session_changed(self)
         return gone is not None
 
+    def entry(self, name: str) -> Entry | None:
+        """The session's own tool under a name, as registered or as models see it."""
+        found = self.entries.get(name)
+        if found is None and self.entries:
+            found = next((e for e in self.entries.values() if e.spec.wire_name == name), None)
+        return found
+
     def tools(self, *, format: str | None = None) -> list[Any]:
         """The tools this session may call, its own among them."""
         return self._host.tools(session=self, format=format)

@@ -34,6 +34,7 @@ def stray(
     row = reason_row(reason)
     call_id = call_id or parts.new_call_id()
     session_id = None if session is None else session.id
+    name = name.encode("utf-8", "backslashreplace").decode()
     record = CallRecord(
         time.time(), call_id, name[:128], who.name, session_id, None, door, parent,
         "deny", "find", None, None, NOTHING, 0, None, 0.0,

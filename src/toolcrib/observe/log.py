@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -123,8 +124,16 @@ class JsonLog:
     mode: Literal["inline", "queued"] = "inline"
     name = "json-log"
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, *, file: str | None = None) -> None:
+        self._file: TextIO | None = None
+        if file is not None:
+            self._file = stream = Path(file).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
         self._lines = LineWriter(stream)
+
+    def close(self) -> None:
+        """Close the file, if this log opened one."""
+        if self._file is not None:
+            self._file.close()
 
     def hold(self) -> AbstractContextManager[None]:
         """Hold lines back, as `with log.hold():`, while a prompt is open."""

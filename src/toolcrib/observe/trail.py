@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -38,6 +38,32 @@ _Waiting = tuple[int, Record, "asyncio.Future[None] | None"]
 
 def _number(waiting: _Waiting) -> int:
     return waiting[0]
+
+
+def _line(record: Record) -> bytes:
+    try:
+        return _encode(record)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        # Half a surrogate pair, say. One odd record must neither be lost nor stop the others.
+        return _encode([record.__struct_config__.tag, *_scrubbed(msgspec.structs.astuple(record))])
+
+
+def _scrubbed(value: Any, depth: int = 0) -> Any:
+    """`value` in a form that can be written, whatever it is."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if value is None or isinstance(value, bool | int | float):
+        return value if not isinstance(value, int) or abs(value) < 2**63 else str(value)
+    if isinstance(value, msgspec.Raw):
+        return value
+    if depth > 64:
+        return "…"
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return {_scrubbed(str(k)): _scrubbed(v, depth + 1) for k, v in pairs}
+    if isinstance(value, list | tuple):
+        return [_scrubbed(item, depth + 1) for item in cast("list[Any]", value)]
+    return _scrubbed(str(value))
 
 
 class _Nobody:
@@ -135,7 +161,7 @@ class Trail:
                 return self._stuck
             self._poked = False
             batch = self._in_order()
-            lines = [_encode(record) for _, record, _ in batch]
+            lines = [_line(record) for _, record, _ in batch]
             self._carried += [future for _, _, future in batch if future is not None]
             if not lines:
                 return None

@@ -18,6 +18,9 @@ from toolcrib.pipeline.endings import denied, failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.parts import Asker, Hider
 
+MOST_ROUNDS = 1000
+"""How often a call asks again because identical calls used the answers before it."""
+
 Recheck = Callable[[Flight, dict[str, Any]], Decision | ToolResult]
 
 
@@ -53,7 +56,7 @@ class Asking:
         plan = flight.plan
         session = _lasting(flight.session)
         rules = plan.approval
-        while True:
+        for _ in range(MOST_ROUNDS):
             grant = await self._asker.find_grant(
                 tool=plan.name,
                 digest=plan.spec.digest,
@@ -79,6 +82,8 @@ class Asking:
             if final.state == "allowed" and await self._asker.redeem(final, flight.call_id):
                 break
             # An identical call used this one answer: ask again for this call.
+        else:
+            raise ToolcribError("the answer cannot be redeemed")
         if final.note or final.edited is not None:
             flight.noted = {"approval": {"by": final.by, "note": final.note}}
         arguments = flight.arguments

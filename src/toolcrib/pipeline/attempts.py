@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import traceback
+from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from toolcrib.core.result import ToolResult
@@ -12,7 +15,7 @@ from toolcrib.core.spec import RetryPolicy
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.pipeline.endings import failed
 from toolcrib.pipeline.flight import Flight
-from toolcrib.pipeline.parts import TrailWriter
+from toolcrib.pipeline.parts import Hider
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.wheel import Wheel
 from toolcrib.reasons import is_reason
@@ -21,7 +24,7 @@ from toolcrib.reasons import reason as reason_row
 _log = logging.getLogger("toolcrib")
 
 
-def raised(flight: Flight, error: Exception) -> ToolResult:
+def raised(flight: Flight, error: Exception, hider: Hider) -> ToolResult:
     """The ending of an attempt that raised. Only a tool's own words reach the caller."""
     if isinstance(error, Denial):
         reason = error.reason if is_reason(error.reason) else "action_not_allowed"
@@ -36,29 +39,38 @@ def raised(flight: Flight, error: Exception) -> ToolResult:
             retry_after=error.retry_after,
             **error.details,
         )
-    _log.error("%s failed (call %s)", flight.tool, flight.call_id, exc_info=error)
+    # The traceback as text, because it may quote what must be hidden.
+    trace = hider.text("".join(traceback.format_exception(error)))
+    _log.error("%s failed (call %s)\n%s", flight.tool, flight.call_id, trace.rstrip())
     text = f"{flight.tool} failed unexpectedly; the log has the details under call {flight.call_id}"
     return failed(flight, "unexpected_failure", text)
 
 
-async def attempt(plan: Plan, flight: Flight) -> Any:
+async def attempt(plan: Plan, flight: Flight, hider: Hider) -> Any:
     """Run the tool once. What it raises becomes a result; only cancellation passes through."""
     try:
         return await plan.execute(flight)
     except Exception as error:
-        return raised(flight, error)
+        return raised(flight, error, hider)
 
 
 async def attempts(
-    plan: Plan, flight: Flight, wheel: Wheel, limit: float | None, trail: TrailWriter
+    plan: Plan,
+    flight: Flight,
+    wheel: Wheel,
+    limit: float | None,
+    note: Callable[[Flight, str, dict[str, Any]], None],
+    hider: Hider,
 ) -> Any:
-    """Run the tool until it ends well, the policy is used up, or repeating is not safe."""
+    """Run the tool until it ends well, the policy is used up, or repeating is not safe. All
+    attempts and the pauses between them share the `limit`."""
     policy = plan.spec.retry or RetryPolicy(attempts=1)
+    end = None if limit is None else monotonic() + limit
     while True:
         flight.attempt += 1
-        wheel.watch(flight, limit)
+        wheel.watch(flight, least(plan.timeout, None if end is None else end - monotonic()))
         try:
-            value = await attempt(plan, flight)
+            value = await attempt(plan, flight, hider)
         except asyncio.CancelledError:
             if not _may_repeat_timeout(plan, flight, policy):
                 raise
@@ -66,10 +78,19 @@ async def attempts(
         if not _again(plan, value, policy, flight):
             return value
         pause = _pause(policy, flight.attempt, value)
+        if end is not None and monotonic() + pause >= end:
+            return value
         data = {"attempt": flight.attempt, "reason": value.reason, "pause_s": pause}
-        trail.fact("call.attempt", flight.call_id, data)
+        note(flight, "call.attempt", data)
         wheel.watch(flight, None)
         await asyncio.sleep(pause)
+
+
+def least(one: float | None, other: float | None) -> float | None:
+    """The shorter of two times; None is no limit."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def _safe(plan: Plan, flight: Flight, policy: RetryPolicy) -> bool:

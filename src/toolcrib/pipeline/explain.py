@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from toolcrib.core.decision import RANK, Decision, Explanation, Step, Verdict
 from toolcrib.core.principal import Principal
 from toolcrib.pipeline.flight import Flight
@@ -42,6 +44,8 @@ def explain(
         best, steps = refusal, [_step(name, constant) for name, constant in said]
     else:
         best, steps = _decide(plan, flight, arguments, limit)
+    if hider.has_secrets:
+        steps = [_shown(step, hider) for step in steps]
     final = best or Decision.deny("not_in_profile")
     verdict: Verdict = "deny" if final.verdict == "abstain" else final.verdict
     return Explanation(
@@ -50,7 +54,7 @@ def explain(
         profile=plan.profile_name,
         verdict=verdict,
         reason=final.reason,
-        message=final.message,
+        message=None if final.message is None else hider.text(final.message),
         steps=tuple(steps),
         arguments=hider.value(flight.arguments),
     )
@@ -93,3 +97,10 @@ def _step(gate: str, said: Decision) -> Step:
         rule=said.rule,
         source=said.source,
     )
+
+
+def _shown(step: Step, hider: Hider) -> Step:
+    """The step without secrets that its words may quote."""
+    message = None if step.message is None else hider.text(step.message)
+    rule = None if step.rule is None else hider.text(step.rule)
+    return msgspec.structs.replace(step, message=message, rule=rule)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from toolcrib.core.context import ToolContext
@@ -32,7 +33,7 @@ def as_result(ctx: ToolContext, value: Any) -> ToolResult:
 
 def _before_and_after(extension: Extension, inner: Execute) -> Execute:
     async def execute(ctx: ToolContext) -> ToolResult:
-        await _guarded(extension, extension.before_execute(ctx))
+        await _before(extension, ctx)
         result = as_result(ctx, await inner(ctx))
         try:
             after: Any = await extension.after_execute(ctx, result)
@@ -69,11 +70,17 @@ def _around(extension: Any, inner: Execute) -> Execute:
     return execute
 
 
-async def _guarded(extension: Extension, step: Awaitable[None]) -> None:
+async def _before(extension: Extension, ctx: ToolContext) -> None:
+    """Let the extension look. It refuses by raising; an answer of any kind is not understood, and
+    what is not understood refuses too."""
     try:
-        await step
+        said: Any = await extension.before_execute(ctx)
     except Exception as error:
         raise _refused(extension, error) from error
+    if said is not None:
+        if inspect.iscoroutine(said):
+            said.close()
+        raise _refused(extension, TypeError(f"before_execute returned {type(said).__name__}"))
 
 
 def _refused(extension: object, error: Exception) -> Denial:

@@ -7,7 +7,7 @@ function of the context. `explain` and the real call walk the same checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, ALLOW, RANK, Decision
@@ -208,21 +208,23 @@ def policy_check(policy: ToolPolicy | None, spec: ToolSpec, source: str | None) 
     return Check("policy", None, test)
 
 
-def gate_check(gate: Gate, spec: ToolSpec, profile: Profile | None) -> Check:
+def gate_check(gate: Gate) -> Check:
     """A gate that the embedder brought."""
-
-    def test(ctx: ToolContext) -> Decision:
-        if not gate.visible(spec, ctx.principal, profile):
-            return Decision.deny("not_in_profile", f"hidden by gate {gate.name}", rule=gate.name)
-        return gate.check(ctx)
-
-    return Check(gate.name, None, test)
+    return Check(gate.name, None, gate.check)
 
 
 def fault(name: str, problem: str) -> Decision:
     """A guard that did not answer as guards must: the call is refused."""
     return Decision.deny("guard_failed", f"the gate {name} failed, so the call was refused",
                          rule=name, details={"problem": problem})  # fmt: skip
+
+
+def misunderstood(name: str, said: object) -> Decision:
+    """A guard whose answer is none."""
+    close = getattr(said, "close", None)
+    if callable(close):
+        close()  # a coroutine that nobody awaits would warn
+    return fault(name, f"answered {type(said).__name__}")
 
 
 def ask_check(check: Check, ctx: ToolContext) -> Decision:
@@ -237,10 +239,7 @@ def ask_check(check: Check, ctx: ToolContext) -> Decision:
 def proper(check: Check, said: Any) -> Decision:
     """A gate's answer, if it is one."""
     if type(said) is not Decision or said.verdict not in RANK:
-        close = getattr(cast("object", said), "close", None)
-        if callable(close):
-            close()  # a coroutine that nobody awaits would warn
-        return fault(check.name, f"answered {type(said).__name__}")
+        return misunderstood(check.name, said)
     if said.verdict == "deny" and not is_reason(said.reason):
         return fault(check.name, f"denied with the reason {said.reason!r}")
     return said

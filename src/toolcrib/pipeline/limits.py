@@ -222,7 +222,7 @@ class Meter:
 
     def leave(self) -> None:
         """Give the running place back, or hand it to the first that waits."""
-        if not self._waiting:
+        if _GIL and not self._waiting:
             self.running -= 1
             if not self._waiting:
                 return

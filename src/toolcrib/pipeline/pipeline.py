@@ -29,14 +29,14 @@ from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
 from toolcrib.pipeline.asking import Asking
-from toolcrib.pipeline.attempts import attempts, raised
+from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check, fault, proper
 from toolcrib.pipeline.limits import Meter
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
-from toolcrib.pipeline.shaping import cut, encode, hide, plain
+from toolcrib.pipeline.shaping import NotJson, cut, hide, plain, sound, spoken
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
 
@@ -100,16 +100,22 @@ class Pipeline:
         flight.door = door
         flight.runtime = self._runtime
         trail = self.trail
+        if parent is not None:
+            flight.parent_id, flight.depth = parent.call_id, parent.depth + 1
+            flight.trace = parent.trace
         seat = plan.seat
         if seat.who is not who or seat.session is not session or seat.door != door:
-            seat = plan.take_seat(who, session, door)
+            try:
+                seat = plan.take_seat(who, session, door)
+            except Exception as error:
+                return await self._refuse(flight, fault("seat", type(error).__name__), "find")
 
         # find, pin
         refusal = seat.refusal
         if refusal is None and plan.gates:
             refusal = plan.hidden(who)
         if refusal is None and (parent is not None or self.stopping or trail.broken is not None):
-            refusal = self._out_of_order(flight, parent)
+            refusal = self._out_of_order(flight)
         if refusal is not None:
             return await self._refuse(flight, refusal, "find", arguments)
 
@@ -143,14 +149,22 @@ class Pipeline:
         held = 0
         if meters:
             at_once = decision.verdict == "allow"
-            for index, meter in enumerate(meters):
-                if at_once and held == index and meter.begin():
-                    held = index + 1
-                    continue
-                over = meter.take(flight.fingerprint() if plan.repeats else None)
-                if over is not None:
-                    _give_back(meters[:index], held)
-                    return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
+            taken = 0
+            try:
+                for taken, meter in enumerate(meters):
+                    if at_once and held == taken and meter.begin():
+                        held = taken + 1
+                        continue
+                    over = meter.take(flight.fingerprint() if plan.repeats else None)
+                    if over is not None:
+                        _give_back(meters[:taken], held)
+                        return await self._refuse(
+                            flight, over.decision, "limit", wait=over.retry_after
+                        )
+            except Exception as error:
+                _give_back(meters[:taken], held)
+                broken = fault("limit", type(error).__name__)
+                return await self._refuse(flight, broken, "limit")
 
         loop = get_running_loop()
         wheel = self._wheel
@@ -189,20 +203,24 @@ class Pipeline:
                 flight.started = started = monotonic_ns()
 
             # run
-            limit = plan.timeout
-            if timeout is not None and (limit is None or timeout < limit):
-                limit = timeout
             if plan.spec.retry is not None:
-                value: Any = await attempts(plan, flight, wheel, limit, trail)
+                value: Any = await attempts(
+                    plan, flight, wheel, self._time(timeout), self.note, self.hider
+                )
             else:
+                limit = plan.timeout
+                if timeout is not None or self.settings.deadline is not None:
+                    limit = least(limit, self._time(timeout))
                 wheel.watch(flight, limit)
                 flight.attempt = 1
                 try:
                     value = await plan.execute(flight)
                 except Exception as error:
-                    value = raised(flight, error)
+                    value = raised(flight, error, self.hider)
             flight.finished = finished = monotonic_ns()
         except CancelledError:
+            if not flight.attempt:
+                _refund(meters)
             stopped = self._stopped(flight)
             if stopped is None:
                 self._end_unheard(flight)
@@ -212,7 +230,7 @@ class Pipeline:
             self._end_unheard(flight, "unexpected_failure")
             raise
         finally:
-            wheel.running.pop(flight.call_id, None)
+            wheel.running.pop(flight, None)
             if held:
                 for meter in meters[:held]:
                     meter.leave()
@@ -230,6 +248,7 @@ class Pipeline:
             or flight.attempt != 1
             or not plan.clean
             or type(value) not in plan.plain_outputs
+            or (type(value) is float and value - value != 0.0)
             or len(flight.encoded) > self.settings.audit_capture
             or self.hider.has_secrets
         ):
@@ -252,17 +271,15 @@ class Pipeline:
         plan.counter.ended("ok", None, total * 1e-9)
         return ToolResult(call_id=flight.call_id, output=value)
 
-    def _out_of_order(self, flight: Flight, parent: ToolContext | None) -> Decision | None:
+    def _time(self, timeout: float | None) -> float | None:
+        """Seconds for the whole of a call's work: what the caller gives, or the host's deadline."""
+        return least(timeout, self.settings.deadline)
+
+    def _out_of_order(self, flight: Flight) -> Decision | None:
         """What refuses any call at the moment, or this one for where it comes from."""
-        if parent is not None:
-            flight.parent_id, flight.depth, flight.trace = (
-                parent.call_id,
-                parent.depth + 1,
-                parent.trace,
-            )
-            if flight.depth > flight.plan.max_depth:
-                text = f"tools called tools more than {flight.plan.max_depth} deep"
-                return Decision.deny("call_depth_exceeded", text)
+        if flight.depth > flight.plan.max_depth:
+            text = f"tools called tools more than {flight.plan.max_depth} deep"
+            return Decision.deny("call_depth_exceeded", text)
         if self.stopping:
             return Decision.deny("host_stopping")
         if self.trail.broken is not None:
@@ -284,16 +301,21 @@ class Pipeline:
 
     def _shape(self, plan: Plan, flight: Flight, result: ToolResult) -> ToolResult:
         """A result made fit to leave."""
+        wrong = sound(result)
+        if wrong is not None:
+            text = f"the tool returned a result that is none: {wrong}"
+            return failed(flight, "invalid_output", text)
         result = msgspec.structs.replace(result, call_id=flight.call_id)
+        if self.hider.has_secrets:
+            result = hide(result, self.hider)
         try:
-            output = plain(result.output)
-            encoded = encode(output)
-            changes: dict[str, Any] = {"output": output}
-            if result.metadata:
-                changes["metadata"] = plain(result.metadata)
+            output, encoded = plain(result.output)
+            changes: dict[str, Any] = {"output": output, "metadata": plain(result.metadata)[0]}
             if result.content is not None:
-                changes["content"] = plain(result.content)
-        except (TypeError, ValueError, RecursionError) as error:
+                changes["content"] = plain(result.content)[0]
+            if result.error is not None:
+                changes["error"] = spoken(result.error)
+        except NotJson as error:
             return failed(flight, "invalid_output", str(error))
         if result.status == "ok" and plan.checks_output and not plan.output.is_valid(output):
             problems = plan.output.problems(output, unknown="is not in the output schema")
@@ -304,12 +326,11 @@ class Pipeline:
         if over is not None:
             changes["output"], changes["truncated"] = over
             text = output if isinstance(output, str) else encoded.decode()
-            if self._keep(flight.call_id, flight.principal.name, self.hider.text(text)):
-                changes["metadata"] = {**changes.get("metadata", {}), "artifact": flight.call_id}
+            if self._keep(flight.call_id, flight.principal.name, text):
+                changes["metadata"] = {**changes["metadata"], "artifact": flight.call_id}
         if flight.noted:
-            changes["metadata"] = {**changes.get("metadata", {}), **flight.noted}
-        result = msgspec.structs.replace(result, **changes)
-        return hide(result, self.hider) if self.hider.has_secrets else result
+            changes["metadata"] = {**changes["metadata"], **flight.noted}
+        return msgspec.structs.replace(result, **changes)
 
     # Endings other than the common one.
 
@@ -330,6 +351,8 @@ class Pipeline:
 
     async def _end(self, flight: Flight, result: ToolResult) -> ToolResult:
         """Write the ending and, where the call's effects ask for it, wait until it is on disk."""
+        if result.error is not None and self.hider.has_secrets:
+            result = hide(result, self.hider)
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
         if flight.plan.sync and flight.attempt:
@@ -356,8 +379,11 @@ class Pipeline:
     def _stopped(self, flight: Flight) -> ToolResult | None:
         """The result of a call that the clock or a cancel stopped; None when it was the caller."""
         why, task = flight.stop, flight.task
-        if why is None or task is None:
+        if task is None:
             return None
+        if why is None:
+            # Nobody cancelled the caller: the tool itself ended so.
+            return None if task.cancelling() else failed(flight, "cancelled")
         flight.finished = flight.finished or monotonic_ns()
         if task.uncancel() > 0:
             return None  # the caller's own cancel came at the same time and wins
@@ -403,6 +429,12 @@ class Pipeline:
             return self.trail.append_and_wait(record)
         self.trail.append(record)
         return None
+
+    def note(self, flight: ToolContext, type: str, data: dict[str, Any]) -> None:
+        """A fact from the middle of a call: what came before it goes on the trail first."""
+        if isinstance(flight, Flight) and flight.attempt and not flight.opened:
+            self._open(flight, "allow")
+        self.trail.fact(type, flight.call_id, data)
 
     # What happens after a wait.
 

@@ -26,6 +26,7 @@ from toolcrib.pipeline.gates import (
     gate_check,
     matches,
     may_reach,
+    misunderstood,
     policy_check,
     profile_check,
     role_check,
@@ -196,12 +197,14 @@ class Plan:
         """Whether a gate of the embedder's hides the tool from this caller, now."""
         for gate in self.gates:
             try:
-                seen = gate.visible(self.spec, who, self.profile)
+                seen: Any = gate.visible(self.spec, who, self.profile)
             except Exception as error:
                 return fault(gate.name, type(error).__name__)
-            if seen is not True:
+            if seen is False:
                 text = f"hidden by gate {gate.name}"
                 return Decision.deny("not_in_profile", text, rule=gate.name)
+            if seen is not True:
+                return misunderstood(gate.name, seen)
         return None
 
     def refused(self, who: Principal) -> Decision | None:
@@ -270,7 +273,7 @@ def _checks(plan: Plan, gates: Sequence[Gate], policy_source: str | None) -> tup
     if profile is not None and spec.name in profile.policies:
         source = policy_source or profile.source or source
     found = [first, role_check(spec), tool_check(spec), policy_check(plan.policy, spec, source)]
-    return (*(c for c in found if c is not None), *(gate_check(g, spec, profile) for g in gates))
+    return (*(c for c in found if c is not None), *(gate_check(g) for g in gates))
 
 
 def _for_caller(check: Check, plan: Plan, who: Principal) -> Check:

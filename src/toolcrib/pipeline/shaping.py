@@ -6,27 +6,40 @@ from typing import Any, cast
 
 import msgspec
 
-from toolcrib.core.result import ToolResult, Truncated
+from toolcrib.core.jsontext import check_value
+from toolcrib.core.result import Failure, ToolResult, Truncated
+from toolcrib.errors import JsonError
 from toolcrib.pipeline.parts import Hider
+from toolcrib.reasons import is_reason
 
 MARK = "… [cut: {kept} of {original} characters]"
 PLAIN = frozenset({str, int, float, bool, type(None)})
-NUMBERS = frozenset({int, float, bool, type(None)})
-"""Values that can hold nothing to hide and nothing to cut."""
 encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+_encode_any = msgspec.json.Encoder(
+    decimal_format="number", enc_hook=lambda value: _foreign(value)
+).encode
 
 
 class NotJson(TypeError):
     """The tool returned something that has no JSON form."""
 
 
-def plain(value: Any) -> Any:
-    """`value` as JSON values: dataclasses, Structs, enums, dates, sets, models and the like."""
-    if type(value) in PLAIN:
-        return value
+def plain(value: Any) -> tuple[Any, bytes]:
+    """`value` as JSON values and as JSON text, whatever it was: models, enums, dates, sets."""
     try:
-        return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
-    except (TypeError, ValueError, RecursionError) as error:
+        encoded = _encode_any(value)
+        if type(value) in PLAIN:
+            if type(value) is float and value - value != 0.0:
+                raise NotJson(f"the output has no JSON form: {value} is not a number")
+            return value, encoded
+        if b"null" in encoded:
+            # A real null, or a NaN that the encoder wrote so.
+            check_value(msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True),
+                        max_nodes=10_000_000, max_bytes=1 << 40)  # fmt: skip
+        return msgspec.json.decode(encoded), encoded
+    except (TypeError, ValueError, OverflowError, RecursionError, JsonError) as error:
         raise NotJson(f"the output has no JSON form: {error}") from None
 
 
@@ -55,14 +68,15 @@ def cut(output: Any, encoded: bytes, limit: int) -> tuple[Any, Truncated] | None
 
 def hide(result: ToolResult, hider: Hider) -> ToolResult:
     """The result without the values that were marked as secret."""
-    output = hider.secrets_in(result.output)
-    content = hider.secrets_in(result.content)
+    changes: dict[str, Any] = {
+        name: hider.secrets_in(getattr(result, name)) for name in ("output", "content", "metadata")
+    }
     error = result.error
     if error is not None:
-        error = msgspec.structs.replace(
+        changes["error"] = msgspec.structs.replace(
             error, message=hider.text(error.message), details=hider.secrets_in(error.details)
         )
-    return msgspec.structs.replace(result, output=output, content=content, error=error)
+    return msgspec.structs.replace(result, **changes)
 
 
 def captured(encoded: bytes, limit: int) -> msgspec.Raw:
@@ -71,3 +85,38 @@ def captured(encoded: bytes, limit: int) -> msgspec.Raw:
         return msgspec.Raw(encoded)
     text = encoded[:limit].decode(errors="ignore")
     return msgspec.Raw(encode(text + MARK.format(kept=len(text), original=len(encoded))))
+
+
+def sound(result: ToolResult) -> str | None:
+    """What is wrong with a result that a tool made itself; None when nothing is."""
+    error: Any = result.error
+    if result.status not in ("ok", "error", "denied"):
+        return f"its status is {result.status!r}"
+    if error is not None and not isinstance(error, Failure):
+        return f"its error is a {type(error).__name__}"
+    if (result.status == "ok") is not (error is None):
+        return (
+            f"its status is {result.status} and its error is {'none' if error is None else 'set'}"
+        )
+    if error is not None and not is_reason(error.reason):
+        return f"its reason is {error.reason!r}"
+    content: Any = result.content
+    if content is not None and not (
+        isinstance(content, list) and all(isinstance(c, dict) for c in cast("list[Any]", content))
+    ):
+        return "its content is not a list of blocks"
+    if not isinstance(cast("Any", result.metadata), dict):
+        return f"its metadata is a {type(result.metadata).__name__}"
+    return None
+
+
+def spoken(error: Failure) -> Failure:
+    """A tool's failure in a form that can leave. What it failed with must not hide that it did."""
+    details: dict[str, Any] = {}
+    for name, value in error.details.items():
+        try:
+            details[str(name)] = plain(value)[0]
+        except NotJson:
+            details[str(name)] = ascii(value)[:200]
+    message = str(error.message).encode("utf-8", "backslashreplace").decode()
+    return msgspec.structs.replace(error, message=message, details=details)

@@ -58,7 +58,7 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
     if plan.convert is not None:
         try:
             flight.typed = plan.convert(args)
-        except ValueError as error:
+        except Exception as error:  # a class of the author's may raise anything
             path = str(getattr(error, "path", ""))
             message = str(getattr(error, "message", error))
             raise Invalid([Problem(path=path, message=message, rule="type")]) from None
@@ -89,9 +89,12 @@ def _problem(message: str) -> Problem:
 def _copied(flight: Flight, arguments: Any) -> dict[str, Any]:
     if arguments is None:
         return {}
-    if isinstance(arguments, Mapping):
-        return dict(cast("Mapping[str, Any]", arguments))
     flight.arguments = {}
+    if isinstance(arguments, Mapping):
+        try:
+            return dict(cast("Mapping[str, Any]", arguments))
+        except Exception as error:
+            raise Invalid([_problem(f"cannot be read: {type(error).__name__}")]) from None
     raise Invalid([_problem(f"must be an object, not {type(arguments).__name__}")])
 
 

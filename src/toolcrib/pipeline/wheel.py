@@ -21,12 +21,13 @@ class Wheel:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.running: dict[str, Flight] = {}
+        self.running: dict[Flight, None] = {}
+        """By themselves: two calls may have been given the same id."""
         self.ticking = False
 
     def watch(self, flight: Flight, seconds: float | None) -> None:
         """Stop the call's task when `seconds` are over; None means never."""
-        self.running[flight.call_id] = flight
+        self.running[flight] = None
         if seconds is None:
             flight.expires = NEVER
             return
@@ -46,17 +47,25 @@ class Wheel:
 
     def _sweep(self) -> None:
         now = monotonic()
-        for flight in list(self.running.values()):
+        for flight in list(self.running):
             if flight.expires <= now:
                 stop(flight, "timeout")
 
     def cancel(self, call_id: str, why: str = "cancelled") -> bool:
+        """Stop the calls of that id, from any thread."""
+        found = [flight for flight in list(self.running) if flight.call_id == call_id]
+        for flight in found:
+            self.stop(flight, why)
+        return bool(found)
+
+    def stop(self, flight: Flight, why: str) -> None:
         """Stop one call, from any thread."""
-        flight = self.running.get(call_id)
-        if flight is None:
-            return False
-        self.loop.call_soon_threadsafe(stop, flight, why)
-        return True
+        self.loop.call_soon_threadsafe(self._stop_if_running, flight, why)
+
+    def _stop_if_running(self, flight: Flight, why: str) -> None:
+        # It may have ended meanwhile, and its task may be about something else by now.
+        if flight in self.running:
+            stop(flight, why)
 
 
 def stop(flight: Flight, why: str) -> None:
