@@ -55,7 +55,9 @@ async def test_what_may_be_repeated_is_repeated(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "effects", [{"write"}, {"read", "egress"}, {"destructive"}, {"execute"}, None], ids=str
+    "effects",
+    [{"write"}, {"read", "egress"}, {"destructive"}, {"execute"}, None],
+    ids=lambda e: "unknown" if e is None else "+".join(sorted(e)),
 )
 async def test_what_may_do_harm_is_never_repeated(effects: Any) -> None:
     flaky = Flaky(1, effects=effects)

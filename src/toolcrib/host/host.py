@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from toolcrib.core.protocols import Approver, Executor, Exporter, Extension, Gat
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ConfigError, HostStopped, NotFound, StoreError
+from toolcrib.errors import ConfigError, Denial, HostStopped, NotFound, StoreError
 from toolcrib.executors.python import PythonExecutor
 from toolcrib.host.approvals import Approvals
 from toolcrib.host.artifacts import Artifacts
@@ -83,7 +82,8 @@ class ToolHost:
         self.planner = Planner(self.catalog, self.metrics, clock)
         self.planner.gates = tuple(gates)
         self.planner.extensions = self._extensions
-        self._callers = Callers()
+        self.callers = Callers()
+        """Who is who: principals, sessions, and the profiles they may use."""
         self._parts: Parts | None = None
         self._run: Callable[..., Coroutine[Any, Any, ToolResult]] | None = None
         self._lock = threading.RLock()
@@ -140,16 +140,16 @@ class ToolHost:
         """Put profiles and settings in force; plans are made anew."""
         with self._lock:
             self._config = config
-            self._callers.renew(config)
+            self.callers.renew(config)
             self._python.threads = config.settings.threads
-            self._local = self._callers.principal(None)
+            self._local = self.callers.principal(None)
             self.redactor = Redactor(config.settings.redact, config.secrets)
             self.planner.renew(
                 config.settings,
                 self.redactor,
-                [*config.profiles],
+                config.profiles,
                 config.lines,
-                self._callers.default,
+                self.callers.default,
             )
             if self._parts is not None:
                 self._parts.renew(config.settings, self.redactor)
@@ -164,7 +164,9 @@ class ToolHost:
 
     def _open_fast_lane(self, parts: Parts) -> None:
         """Let calls skip what needs no looking at: possible when anybody may use any profile."""
-        restricted = bool(self._config.profiles) and self._callers.restricted
+        if not parts.opened or parts.pipeline.stopping:
+            return
+        restricted = bool(self._config.profiles) and self.callers.restricted
         self._run = None if restricted else parts.pipeline.run
 
     @property
@@ -214,10 +216,10 @@ class ToolHost:
         What is listed and what can be called is decided by the same code.
         """
         self.load()
-        held = self._callers.session(session)
-        who = held.principal if held is not None else self._callers.principal(principal)
+        held = self.callers.session(session)
+        who = held.principal if held is not None else self.callers.principal(principal)
         name = self._chosen(profile, held)
-        if self._callers.problem(who, name) is not None:
+        if self.callers.problem(who, name) is not None:
             return []  # who cannot be held to the profile can call nothing under it
         names = [*self.catalog.snapshot(), *(held.entries if held is not None else ())]
         found: list[Tool] = []
@@ -295,13 +297,13 @@ class ToolHost:
         problem = held = chosen = plan = None
         reason = "not_in_profile"
         try:
-            held = self._callers.session(session)
+            held = self.callers.session(session)
         except NotFound as error:
             problem, reason = str(error), "unauthenticated"
-        who = held.principal if held is not None else self._callers.principal(principal)
+        who = held.principal if held is not None else self.callers.principal(principal)
         if problem is None:
             chosen = self._chosen(profile, held)
-            problem = self._callers.problem(who, chosen)
+            problem = self.callers.problem(who, chosen)
         if problem is None:
             plan = self._plan(name, chosen, held)
             if plan is None:
@@ -318,7 +320,7 @@ class ToolHost:
 
     def _unknown(self, name: str, profile: str | None) -> str:
         """That there is no such tool; a name like it is only given away where none is concealed."""
-        rules = self._callers.profile(profile)
+        rules = self.callers.profile(profile)
         close = None if rules is not None and rules.conceal else self.catalog.suggest(name)
         return f"{name}: no such tool" + (f". Did you mean {close}?" if close else "")
 
@@ -351,7 +353,7 @@ class ToolHost:
 
     def output(self, call_id: str, *, principal: Principal | str | None = None) -> str:
         """The whole output of a call whose result was cut, as text. Raises `NotFound`."""
-        return self.artifacts.get(call_id, self._callers.principal(principal).name)
+        return self.artifacts.get(call_id, self.callers.principal(principal).name)
 
     def cancel(self, call_id: str) -> bool:
         """Stop a running or waiting call; false when there is none of that id."""
@@ -368,10 +370,10 @@ class ToolHost:
     ) -> Explanation:
         """What would happen to a call, and why. The code of the real decision; nothing runs."""
         self.load()
-        held = self._callers.session(session)
-        who = held.principal if held is not None else self._callers.principal(principal)
+        held = self.callers.session(session)
+        who = held.principal if held is not None else self.callers.principal(principal)
         chosen = self._chosen(profile, held)
-        problem = self._callers.problem(who, chosen)
+        problem = self.callers.problem(who, chosen)
         if problem is not None:
             return unexplained(name, who, chosen, "not_in_profile", problem)
         plan = self._plan(name, chosen, held)
@@ -394,9 +396,9 @@ class ToolHost:
     ) -> Session:
         """A principal's stay: `async with host.session(…) as session`."""
         self.load()
-        who = self._callers.principal(principal)
+        who = self.callers.principal(principal)
         chosen = self._chosen(profile, None)
-        problem = self._callers.problem(who, chosen)
+        problem = self.callers.problem(who, chosen)
         if problem is not None:
             raise ConfigError(problem)
         return Session(
@@ -408,21 +410,6 @@ class ToolHost:
             metadata=metadata,
             door=door,
         )
-
-    async def open_session(self, session: Session) -> None:
-        """Called by a session that begins."""
-        parts = await self.start()
-        self._callers.sessions[session.id] = session
-        await parts.store.put_session(session.row())
-        self.announce_fact("session.opened", session.facts())
-
-    async def close_session(self, session: Session) -> None:
-        """Called by a session that ends."""
-        if self._callers.sessions.pop(session.id, None) is None or self._parts is None:
-            return
-        self.planner.limits.forget_session(session.id)
-        await self._parts.store.end_session(session.id, time.time())
-        self.announce_fact("session.closed", session.facts())
 
     # Life.
 
@@ -456,16 +443,16 @@ class ToolHost:
     async def stop(self) -> None:
         """Let running calls end, close sessions, write what is left, close the store."""
         parts = self._parts
-        if parts is None or self._closed:
-            self._closed = True
+        if parts is None or self._closed or parts.pipeline.stopping:
+            self._closed = self._closed or parts is None
             return
         self._run = None
         parts.pipeline.stopping = True
         await parts.drain(self.settings.drain)
-        for session in list(self._callers.sessions.values()):
+        for session in list(self.callers.sessions.values()):
             await session.close()
-        await parts.close()
         self._closed = True
+        await parts.close()
         self._python.close()
 
     async def _ready_inbox(self) -> Any:
@@ -490,15 +477,20 @@ class ToolHost:
         """The profile in force: the one named, the session's, or the default."""
         if profile is None and session is not None:
             profile = session.profile
-        return profile if profile is not None else self._callers.default
+        return profile if profile is not None else self.callers.default
 
     def _plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
-        return self.planner.plan(name, self._callers.profile(profile), session)
+        return self.planner.plan(name, self.callers.profile(profile), session)
 
     def replan(self, ctx: ToolContext) -> Plan | None:
-        """Today's plan for a call that waited."""
+        """Today's plan for a call that waited. Raises `Denial` when its profile is not there, or
+        not for this caller, any more."""
         session: Any = ctx.session
-        return self._plan(ctx.tool, ctx.profile.name if ctx.profile else None, session)
+        name = ctx.profile.name if ctx.profile else None
+        problem = self.callers.problem(ctx.principal, name)
+        if problem is not None:
+            raise Denial("not_in_profile", problem)
+        return self._plan(ctx.tool, name, session)
 
 
 def _approver(given: Any) -> Approver | None:

@@ -369,6 +369,7 @@ def load_module(name: str, base: str | None) -> ModuleType:
     if not path.is_file():
         raise SpecError(f"there is no file {name}", cure=f"It was looked for in {path.parent}")
     title = f"{FILE_MODULE}{digest_bytes(str(path).encode())[:12]}_{path.stem}"
+    before = sys.modules.get(title)
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
         raise SpecError(f"{name} cannot be read as Python")
@@ -376,9 +377,13 @@ def load_module(name: str, base: str | None) -> ModuleType:
     sys.modules[title] = module
     try:
         with _Importable(str(path.parent)):
-            spec.loader.exec_module(module)
+            # Not by the loader: it takes a compiled file for new that is as old and as long.
+            exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)  # noqa: S102
     except Exception as error:
-        del sys.modules[title]
+        if before is None:
+            del sys.modules[title]
+        else:
+            sys.modules[title] = before
         line = getattr(error, "lineno", None)
         where = f"{name}:{line}" if line else name
         text = f"{where} cannot be imported: {type(error).__name__}: {error}"

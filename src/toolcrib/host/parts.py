@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,27 +48,43 @@ class Parts:
         self.inbox = inbox
         self.pipeline = pipeline
         self._exporters = exporters
-        self._opened = False
-        self._opening = asyncio.Lock()
+        self.opened = False
+        self._lock = threading.Lock()
+        self._opening: Future[None] | None = None
+        """Done when the task that opens the store just now has finished with it."""
 
     async def open(self) -> None:
-        """Open the store and start the exporters, once."""
-        if self._opened:
-            return
+        """Open the store and start the exporters, once; whoever comes meanwhile waits for it."""
+        while not self.opened:
+            mine: Future[None] = Future()
+            with self._lock:
+                other = self._opening
+                if other is None:
+                    self._opening = mine
+            if other is not None:
+                await asyncio.shield(asyncio.wrap_future(other))
+                continue
+            try:
+                if not self.opened:
+                    await self._open()
+            finally:
+                with self._lock:
+                    self._opening = None
+                mine.set_result(None)
+
+    async def _open(self) -> None:
         await self.store.open()
-        if self._opened:
-            return
-        self._opened = True
         for exporter in self._exporters:
             self.host.bus.add_exporter(exporter)
         await self.host.bus.start()
         self.host.metrics.follow(lambda: self.pipeline.in_flight, lambda: self.trail.written)
         self.trail.fact("host.started", None, {"tools": len(self.host.catalog)})
+        self.opened = True
 
     def renew(self, settings: HostSettings, redactor: Redactor) -> None:
         """Take over changed settings."""
-        self.pipeline.settings = settings
-        self.pipeline.hider = redactor
+        self.pipeline.settings = self.pipeline.record.settings = settings
+        self.pipeline.hider = self.pipeline.record.hider = redactor
         self.pipeline.asking = Asking(self.inbox, redactor, self.host.clock)
 
     def new_call_id(self) -> str:
@@ -80,6 +98,7 @@ class Parts:
             for flight in list(wheel.running):
                 wheel.stop(flight, "host_stopping")
         await self._quiet(1.0)
+        self.pipeline.give_up()
 
     async def _quiet(self, seconds: float) -> None:
         # Calls may run in several loops, so there is no one event to wait for.
@@ -100,7 +119,7 @@ class Parts:
         """Something a running tool has to say: its own facts are kept, the rest only told."""
         shown = self.host.redactor.value(data)
         if type == "tool.emitted":
-            self.pipeline.note(ctx, type, {"tool": ctx.tool, **shown})
+            self.pipeline.record.note(ctx, type, {"tool": ctx.tool, **shown})
         elif self.host.bus.active:
             told = {"tool": ctx.tool, **shown}
             self.host.bus.publish(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from toolcrib.catalog.catalog import Catalog, Change
 from toolcrib.core.clock import Clock
@@ -33,8 +33,8 @@ class Planner:
         """Where policy knobs stand in the configuration."""
         self.books: dict[str | None, dict[str, Plan]] = {None: {}}
         """By profile, by tool name. The book under None is that of the default profile."""
-        self.governed = False
-        """Whether there are profiles, so that no call may go without one."""
+        self.profiles: Mapping[str, Profile] = {}
+        """The profiles in force; where there are some, no call may go without one."""
         self._aliases: dict[str, set[str]] = {}
         """Other names that plans of a tool are kept under: wire names, `name@version`."""
         self._catalog = catalog
@@ -46,7 +46,7 @@ class Planner:
         self,
         settings: HostSettings,
         redactor: Redactor,
-        profiles: Sequence[str],
+        profiles: Mapping[str, Profile],
         lines: Mapping[str, str],
         default: str | None,
     ) -> None:
@@ -56,9 +56,9 @@ class Planner:
         self.lines = lines
         books: dict[str | None, dict[str, Plan]] = {name: {} for name in profiles}
         books[None] = books.get(default, {})
-        self.governed = bool(profiles)
+        self.profiles = profiles
         self._aliases = {}
-        self.books = books
+        self.books = books  # last: who finds the new books finds all the rest new as well
 
     def changed(self, change: Change) -> None:
         """A tool was added, replaced or removed."""
@@ -71,7 +71,7 @@ class Planner:
 
     def plan(self, name: str, profile: Profile | None, session: Session | None) -> Plan | None:
         """The plan for a tool under a profile; None when there is no such tool."""
-        if profile is None and self.governed:
+        if profile is None and self.profiles:
             return None  # where there are profiles, nothing runs under none
         own = None if session is None else session.entry(name)
         if own is not None:
@@ -80,7 +80,9 @@ class Planner:
         if entry is None:
             return None
         books = self.books
-        book = books.setdefault(profile.name if profile else None, {})
+        book = books.get(profile.name if profile else None)
+        if book is None or (profile and self.profiles.get(profile.name) is not profile):
+            return self.compile(entry, profile)  # these rules are not in force any more
         plan = book.get(name)
         if plan is None or plan.entry is not entry:
             plan = self.compile(entry, profile)

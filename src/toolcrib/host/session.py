@@ -66,7 +66,10 @@ class Session:
         return f"<Session {self.id} of {self.principal.name}>"
 
     async def __aenter__(self) -> Session:
-        await self._host.open_session(self)
+        parts = await self._host.start()
+        self._host.callers.sessions[self.id] = self
+        await parts.store.put_session(self.row())
+        self._host.announce_fact("session.opened", self.facts())
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -142,7 +145,12 @@ class Session:
             except Exception:
                 _log.exception("closing a %s of session %s failed", type(held).__name__, self.id)
         self.entries.clear()
-        await self._host.close_session(self)
+        if self._host.callers.sessions.pop(self.id, None) is None:
+            return  # it was never opened
+        self._host.planner.limits.forget_session(self.id)
+        parts = await self._host.start()
+        await parts.store.end_session(self.id, time.time())
+        self._host.announce_fact("session.closed", self.facts())
 
     def facts(self) -> dict[str, Any]:
         """What the trail says of it."""

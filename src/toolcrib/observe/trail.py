@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import threading
 import time
@@ -95,7 +96,7 @@ class Trail:
         self._bus: Listeners = bus or _Nobody()
         self._key = key
         self._anchor = anchor
-        self._anchored = (0, 0.0)
+        self._anchored = (0, -math.inf)
         self._store = store
         self._lock = threading.Lock()
         self._next = itertools.count(1).__next__
@@ -103,6 +104,7 @@ class Trail:
         self._late: list[_Waiting] = []
         """Records that came before one with a smaller number."""
         self._poked = False
+        self._finished = False
         self._sealed = 0
         self._head = START
         self._stuck: Block | None = None
@@ -136,6 +138,8 @@ class Trail:
         if not self._store.durable:
             self.append(record)
             return None
+        if self._finished:
+            raise StoreError("the trail cannot be written: the host has stopped")
         future = asyncio.get_running_loop().create_future()
         seq = self._next()
         self._pending.append((seq, record, future))
@@ -186,17 +190,18 @@ class Trail:
 
     def done(self, block: Block) -> None:
         """`block` is on disk."""
+        # The anchor comes first: nobody goes on, and no call comes in, while it cannot be written.
+        problem = self._write_anchor(block) if self._anchor is not None else None
         with self._lock:
             self._stuck = None
             self._sealed, self._head = block.last, block.head
             carried, self._carried = self._carried, []
-            self.broken = None
-        _resolve(carried, None)
-        if (self._pending or self._late) and not self._poked:
-            self._poked = True
+            self.broken = problem
+            # Records that came while a block was stuck have poked for nothing.
+            self._poked = more = bool(self._pending or self._late)
+        _resolve(carried, problem)
+        if more:
             self._store.poke(now=True)
-        if self._anchor is not None:
-            self._write_anchor(block)
 
     def failed(self, block: Block, error: BaseException) -> None:
         """`block` could not be written; it is kept and offered again. Everybody who waits for a
@@ -215,11 +220,11 @@ class Trail:
         """Try again to write what could not be written."""
         self._store.poke(now=True)
 
-    def _write_anchor(self, block: Block, force: bool = False) -> None:
+    def _write_anchor(self, block: Block, force: bool = False) -> StoreError | None:
         seq, when = self._anchored
         now = time.monotonic()
         if not force and block.last - seq < ANCHOR_RECORDS and now - when < ANCHOR_SECONDS:
-            return
+            return None
         anchor = Anchor(run=self.run, seq=block.last, head=block.head.hex(), time=time.time())
         path = Path(self._anchor or "")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -231,18 +236,19 @@ class Trail:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            self.broken = StoreError(f"the anchor {path} cannot be written: {error}")
-            return
+            return StoreError(f"the anchor {path} cannot be written: {error}")
         self._anchored = (block.last, now)
+        return None
 
     def finish(self) -> None:
         """Write the last anchor; called after the store has flushed."""
+        self._finished = True
         if self._anchor is not None and self._sealed > self._anchored[0]:
             last = Block(
                 run=self.run, first=self._sealed, count=1, time=0.0, lines=b"",
                 hashes=self._head, before=b"", mac=b"",
             )  # fmt: skip
-            self._write_anchor(last, force=True)
+            self.broken = self._write_anchor(last, force=True)
 
 
 def read_anchors(path: str) -> list[Anchor]:

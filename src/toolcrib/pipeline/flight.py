@@ -42,6 +42,8 @@ class Flight(ToolContext):
     """When the clock stops it, on the `time.monotonic()` clock."""
     opened = False
     """Whether the first half is on the trail already."""
+    ended = False
+    """Whether the ending is on the trail although the tool still runs."""
     noted: dict[str, Any] | None = None
     """What the caller is told besides: an approver's note, changed arguments."""
 

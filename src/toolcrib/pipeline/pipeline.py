@@ -23,7 +23,7 @@ from msgspec import Raw
 from toolcrib.core.clock import Clock
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, RANK, Decision
-from toolcrib.core.events import OkRecord, OpenRecord, StartRecord
+from toolcrib.core.events import OkRecord
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
@@ -36,6 +36,7 @@ from toolcrib.pipeline.gates import ask_check, fault, proper
 from toolcrib.pipeline.limits import Meter
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
+from toolcrib.pipeline.recorder import Recorder
 from toolcrib.pipeline.shaping import NotJson, cut, hide, plain, sound, spoken
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
@@ -61,6 +62,7 @@ class Pipeline:
         self.settings = settings
         self.trail = trail
         self.hider = hider
+        self.record = Recorder(settings, trail, hider)
         self.asking = Asking(asker, hider, clock)
         self.wheels: dict[asyncio.AbstractEventLoop, Wheel] = {}
         self.stopping = False
@@ -73,7 +75,7 @@ class Pipeline:
 
     def new_id(self) -> str:
         """A call id: this host's run, and a count."""
-        return f"{self._prefix}{self._count():x}"
+        return f"{self._prefix}{self._count()}"
 
     async def run(
         self,
@@ -123,7 +125,7 @@ class Pipeline:
         try:
             prepare(plan, flight, arguments, self.settings.max_arguments)
         except Invalid as invalid:
-            return await self._end(flight, invalid.result(flight))
+            return await self.record.end(flight, invalid.result(flight))
 
         # decide
         decision, gate = seat.base, seat.base_gate
@@ -175,11 +177,11 @@ class Pipeline:
             # ask, recheck
             if decision.verdict == "ask":
                 wheel.watch(flight, None)
-                self._open(flight, "ask")
+                self.record.open(flight, "ask")
                 ending = await self.asking.settle(flight, decision, gate, self._recheck)
                 if ending is not None:
                     _refund(meters)
-                    return await self._end(flight, ending)
+                    return await self.record.end(flight, ending)
                 plan = flight.plan
 
             # queue
@@ -193,7 +195,7 @@ class Pipeline:
             # on record before it runs
             if plan.sync or flight.opened or trail.live:
                 try:
-                    written = self._start(flight)
+                    written = self.record.start(flight)
                     if written is not None:
                         await written
                 except StoreError as error:
@@ -205,7 +207,7 @@ class Pipeline:
             # run
             if plan.spec.retry is not None:
                 value: Any = await attempts(
-                    plan, flight, wheel, self._time(timeout), self.note, self.hider
+                    plan, flight, wheel, self._time(timeout), self.record.note, self.hider
                 )
             else:
                 limit = plan.timeout
@@ -223,11 +225,11 @@ class Pipeline:
                 _refund(meters)
             stopped = self._stopped(flight)
             if stopped is None:
-                self._end_unheard(flight)
+                self.record.end_unheard(flight)
                 raise
-            return await self._end(flight, stopped)
+            return await self.record.end(flight, stopped)
         except BaseException:
-            self._end_unheard(flight, "unexpected_failure")
+            self.record.end_unheard(flight, "unexpected_failure")
             raise
         finally:
             wheel.running.pop(flight, None)
@@ -239,7 +241,7 @@ class Pipeline:
         if flight.stop is not None:
             value = self._stopped(flight) or value
         if type(value) is ToolResult:
-            return await self._end(flight, self._shape(plan, flight, value))
+            return await self.record.end(flight, self._shape(plan, flight, value))
         if (
             flight.opened
             or flight.queue_s
@@ -253,7 +255,7 @@ class Pipeline:
             or self.hider.has_secrets
         ):
             result = ToolResult(call_id=flight.call_id, output=value)
-            return await self._end(flight, self._shape(plan, flight, result))
+            return await self.record.end(flight, self._shape(plan, flight, result))
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began
         trail.append(
@@ -346,35 +348,8 @@ class Pipeline:
         if not flight.encoded and arguments is not None:
             flight.take_unchecked(arguments)
         flight.decided(decision, gate)
-        result = await self._end(flight, denied(flight, decision, gate, wait))
+        result = await self.record.end(flight, denied(flight, decision, gate, wait))
         return concealed(flight, result)
-
-    async def _end(self, flight: Flight, result: ToolResult) -> ToolResult:
-        """Write the ending and, where the call's effects ask for it, wait until it is on disk."""
-        if result.error is not None and self.hider.has_secrets:
-            result = hide(result, self.hider)
-        record = flight.record(result, self.hider, self.settings.audit_capture)
-        flight.plan.counter.ended(result.status, result.reason, flight.total_s)
-        if flight.plan.sync and flight.attempt:
-            try:
-                written = self.trail.append_and_wait(record)
-                if written is not None:
-                    await written
-            except StoreError:
-                # The tool ran: the answer must not hide that. New calls are refused meanwhile.
-                metadata = {**result.metadata, "trail": "unwritten"}
-                return msgspec.structs.replace(result, metadata=metadata)
-        else:
-            self.trail.append(record)
-        return result
-
-    def _end_unheard(self, flight: Flight, reason: str = "cancelled") -> None:
-        """The caller went away: nobody hears the result, the trail still gets the ending."""
-        flight.cancelled = True
-        result = failed(flight, reason)
-        record = flight.record(result, self.hider, self.settings.audit_capture)
-        flight.plan.counter.ended(result.status, result.reason, flight.total_s)
-        self.trail.append(record)
 
     def _stopped(self, flight: Flight) -> ToolResult | None:
         """The result of a call that the clock or a cancel stopped; None when it was the caller."""
@@ -391,50 +366,6 @@ class Pipeline:
             text = f"{flight.tool} did not finish in time"
             return failed(flight, "timeout", text, retryable=flight.plan.spec.idempotent)
         return failed(flight, why)
-
-    # The trail, when a call is written in two halves.
-
-    def _open(self, flight: Flight, verdict: str) -> asyncio.Future[None] | None:
-        flight.opened = True
-        plan = flight.plan
-        arguments, arguments_hash = flight.kept_arguments(self.hider, self.settings.audit_capture)
-        record = OpenRecord(
-            time.time(),
-            flight.call_id,
-            plan.name,
-            flight.principal.name,
-            None if flight.session is None else flight.session.id,
-            plan.profile_name,
-            flight.door,
-            flight.parent_id,
-            verdict,
-            flight.gate,
-            flight.decision.rule,
-            flight.decision.source,
-            arguments,
-            len(flight.encoded),
-            arguments_hash,
-            flight.decide_ns / 1e9,
-        )
-        if verdict == "allow" and plan.sync:
-            return self.trail.append_and_wait(record)
-        self.trail.append(record)
-        return None
-
-    def _start(self, flight: Flight) -> asyncio.Future[None] | None:
-        if not flight.opened:
-            return self._open(flight, "allow")
-        record = StartRecord(time.time(), flight.call_id, flight.wait_s, flight.queue_s)
-        if flight.plan.sync:
-            return self.trail.append_and_wait(record)
-        self.trail.append(record)
-        return None
-
-    def note(self, flight: ToolContext, type: str, data: dict[str, Any]) -> None:
-        """A fact from the middle of a call: what came before it goes on the trail first."""
-        if isinstance(flight, Flight) and flight.attempt and not flight.opened:
-            self._open(flight, "allow")
-        self.trail.fact(type, flight.call_id, data)
 
     # What happens after a wait.
 
@@ -459,8 +390,8 @@ class Pipeline:
     def _wheel_of(self, loop: asyncio.AbstractEventLoop) -> Wheel:
         wheel = self.wheels.get(loop)
         if wheel is None:
-            for old in [known for known in self.wheels if known.is_closed()]:
-                del self.wheels[old]
+            for old in [known for known in list(self.wheels) if known.is_closed()]:
+                self.wheels.pop(old, None)
             wheel = self.wheels[loop] = Wheel(loop)
         self._wheel = wheel
         return wheel
@@ -468,6 +399,14 @@ class Pipeline:
     def cancel(self, call_id: str) -> bool:
         """Stop a running or waiting call, from any thread."""
         return any(wheel.cancel(call_id) for wheel in list(self.wheels.values()))
+
+    def give_up(self) -> None:
+        """Write the endings of calls that will not stop; what they still do is not heard of."""
+        for wheel in list(self.wheels.values()):
+            for flight in list(wheel.running):
+                flight.still_running = True
+                self.record.end_unheard(flight, "host_stopping")
+                flight.ended = True
 
     @property
     def in_flight(self) -> int:

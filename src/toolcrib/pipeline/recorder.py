@@ -1,0 +1,101 @@
+"""Putting calls on the trail: whole, or in two halves when one has to be there before the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.events import OpenRecord, StartRecord
+from toolcrib.core.result import ToolResult
+from toolcrib.core.settings import HostSettings
+from toolcrib.errors import StoreError
+from toolcrib.pipeline.endings import failed
+from toolcrib.pipeline.flight import Flight
+from toolcrib.pipeline.parts import Hider, TrailWriter
+from toolcrib.pipeline.shaping import hide
+
+
+class Recorder:
+    """Writes how calls begin and end."""
+
+    def __init__(self, settings: HostSettings, trail: TrailWriter, hider: Hider) -> None:
+        self.settings = settings
+        self.trail = trail
+        self.hider = hider
+
+    async def end(self, flight: Flight, result: ToolResult) -> ToolResult:
+        """Write the ending and, where the call's effects ask for it, wait until it is on disk."""
+        if flight.ended:
+            return result
+        if result.error is not None and self.hider.has_secrets:
+            result = hide(result, self.hider)
+        record = flight.record(result, self.hider, self.settings.audit_capture)
+        flight.plan.counter.ended(result.status, result.reason, flight.total_s)
+        if flight.plan.sync and flight.attempt:
+            try:
+                written = self.trail.append_and_wait(record)
+                if written is not None:
+                    await written
+            except StoreError:
+                # The tool ran: the answer must not hide that. New calls are refused meanwhile.
+                metadata = {**result.metadata, "trail": "unwritten"}
+                return msgspec.structs.replace(result, metadata=metadata)
+        else:
+            self.trail.append(record)
+        return result
+
+    def end_unheard(self, flight: Flight, reason: str = "cancelled") -> None:
+        """The caller went away: nobody hears the result, the trail still gets the ending."""
+        if flight.ended:
+            return
+        flight.cancelled = True
+        result = failed(flight, reason)
+        record = flight.record(result, self.hider, self.settings.audit_capture)
+        flight.plan.counter.ended(result.status, result.reason, flight.total_s)
+        self.trail.append(record)
+
+    def open(self, flight: Flight, verdict: str) -> asyncio.Future[None] | None:
+        flight.opened = True
+        plan = flight.plan
+        arguments, arguments_hash = flight.kept_arguments(self.hider, self.settings.audit_capture)
+        record = OpenRecord(
+            time.time(),
+            flight.call_id,
+            plan.name,
+            flight.principal.name,
+            None if flight.session is None else flight.session.id,
+            plan.profile_name,
+            flight.door,
+            flight.parent_id,
+            verdict,
+            flight.gate,
+            flight.decision.rule,
+            flight.decision.source,
+            arguments,
+            len(flight.encoded),
+            arguments_hash,
+            flight.decide_ns / 1e9,
+        )
+        if verdict == "allow" and plan.sync:
+            return self.trail.append_and_wait(record)
+        self.trail.append(record)
+        return None
+
+    def start(self, flight: Flight) -> asyncio.Future[None] | None:
+        if not flight.opened:
+            return self.open(flight, "allow")
+        record = StartRecord(time.time(), flight.call_id, flight.wait_s, flight.queue_s)
+        if flight.plan.sync:
+            return self.trail.append_and_wait(record)
+        self.trail.append(record)
+        return None
+
+    def note(self, flight: ToolContext, type: str, data: dict[str, Any]) -> None:
+        """A fact from the middle of a call: what came before it goes on the trail first."""
+        if isinstance(flight, Flight) and flight.attempt and not flight.opened:
+            self.open(flight, "allow")
+        self.trail.fact(type, flight.call_id, data)
