@@ -242,6 +242,14 @@ class Pipeline:
             value = self._stopped(flight) or value
         if type(value) is ToolResult:
             return await self.record.end(flight, self._shape(plan, flight, value))
+        result = ToolResult(call_id=flight.call_id, output=value)
+        if (
+            type(value) not in plan.plain_outputs
+            or (type(value) is float and value - value != 0.0)
+            or flight.noted is not None
+            or self.hider.has_secrets
+        ):
+            return await self.record.end(flight, self._shape(plan, flight, result))
         if (
             flight.opened
             or flight.queue_s
@@ -249,13 +257,9 @@ class Pipeline:
             or flight.parent_id is not None
             or flight.attempt != 1
             or not plan.clean
-            or type(value) not in plan.plain_outputs
-            or (type(value) is float and value - value != 0.0)
             or len(flight.encoded) > self.settings.audit_capture
-            or self.hider.has_secrets
         ):
-            result = ToolResult(call_id=flight.call_id, output=value)
-            return await self.record.end(flight, self._shape(plan, flight, result))
+            return await self.record.end(flight, result)
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began
         trail.append(
@@ -271,7 +275,7 @@ class Pipeline:
             )
         )
         plan.counter.ended("ok", None, total * 1e-9)
-        return ToolResult(call_id=flight.call_id, output=value)
+        return result
 
     def _time(self, timeout: float | None) -> float | None:
         """Seconds for the whole of a call's work: what the caller gives, or the host's deadline."""

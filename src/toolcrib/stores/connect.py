@@ -85,8 +85,6 @@ def open_writer(path: Path, busy_timeout: float) -> sqlite3.Connection:
         ) from error
     connection = _connect(path, busy_timeout)
     try:
-        # Holds for a new file only. A block of records is large: bigger pages halve its cost.
-        connection.execute("PRAGMA page_size=16384")
         # One transaction, or a process that makes the same file shows halfway through the look.
         connection.execute("BEGIN")
         check(connection, path)
