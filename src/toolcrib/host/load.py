@@ -66,9 +66,9 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
         except ConfigError as error:
             mistakes.append(_placed(error, item))
     for name, provider in config.providers.items():
-        kind = provider.get("type")
-        if kind not in host.registrar.providers:
-            mistakes.append(_unknown("provider type", str(kind), host.registrar.providers, name))
+        # No provider is built in and none can be brought yet, so a file that names one is wrong.
+        wrong = _unknown("provider type", str(provider.get("type")), {}, name)
+        mistakes.append(_placed(wrong, provider.get("place") or {}))
     extensions, exporters = _wrappers(host, config, mistakes)
     owned = set(host.configured)
     names = {n for n in host.catalog.snapshot() if n not in owned} | set(built)
@@ -115,7 +115,6 @@ def _bring_plugins(host: ToolHost, config: HostConfig) -> None:
     wanted = {
         *(("extension", item["name"]) for item in config.extensions),
         *(("exporter", item["name"]) for item in config.exporters),
-        *(("provider", str(item.get("type"))) for item in config.providers.values()),
         *(("template", str(item["template"])) for item in config.tools if "template" in item),
         *(("executor", str(item.get("kind") or "python")) for item in config.tools),
         *(("policy", str(item["policy"]["use"])) for item in config.tools if _uses(item)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ from toolcrib.pipeline.gates import (
 from toolcrib.pipeline.limits import Limits, Meter, applies, meter_key
 from toolcrib.pipeline.parts import Counter, Hider
 
+NUMBERS = ("integer", "number", "boolean", "null")
 NO_PROFILE = Decision.allow("no profile is in force", rule="no profiles")
 
 
@@ -97,6 +98,7 @@ class Plan:
         "defaults",
         "entry",
         "execute",
+        "flat",
         "floats",
         "gates",
         "is_valid",
@@ -154,7 +156,12 @@ class Plan:
         self.sync = settings.audit_sync == "always" or (
             settings.audit_sync == "effects" and not spec.read_only
         )
-        self.clean = _clean(spec.input_schema, hider)
+        self.flat = _only(spec.input_schema, {"string", *NUMBERS})
+        """Whether arguments that fit the schema hold nothing that holds something else."""
+        self.clean = _only(spec.input_schema, NUMBERS) and hider.clean_keys(
+            spec.input_schema.get("properties", {})
+        )
+        """Whether they can hold nothing to hide: no text, and no key of a telling name."""
         self.floats = not self.clean or "number" in repr(spec.input_schema)
         """Whether a NaN could be among the arguments."""
         self.counter = counter
@@ -349,16 +356,13 @@ def _plain_outputs(schema: Mapping[str, Any] | None) -> frozenset[type]:
     return frozenset(found)
 
 
-def _clean(schema: Mapping[str, Any], hider: Hider) -> bool:
-    """Whether arguments that fit the schema can hold nothing that has to be hidden: no text, and
-    no key of a telling name."""
-    if schema.get("additionalProperties") is not False:
+def _only(schema: Mapping[str, Any], types: Collection[str]) -> bool:
+    """Whether arguments that fit the schema are all of these types."""
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
         return False
     properties: Mapping[str, Any] = schema.get("properties", {})
-    types = [part.get("type") for part in properties.values() if hasattr(part, "get")]
-    harmless = {"integer", "number", "boolean", "null"}
-    plain = len(types) == len(properties) and all(kind in harmless for kind in types)
-    return plain and hider.clean_keys(properties)
+    found = [part.get("type") for part in properties.values() if hasattr(part, "get")]
+    return len(found) == len(properties) and all(kind in types for kind in found)
 
 
 def _metered(

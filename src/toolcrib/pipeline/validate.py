@@ -55,6 +55,9 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
         raise Invalid([_unfit(args, error)]) from None
     if not fits or len(encoded) > limit or (plan.floats and b"null" in encoded):
         _look_closer(plan, args, flight, fits, limit)
+    if not plan.flat:
+        # What is inside is the caller's still, who could change it after it was approved.
+        flight.arguments = flight.typed = args = decode(encoded)
     if plan.convert is not None:
         try:
             flight.typed = plan.convert(args)
@@ -79,6 +82,7 @@ def _look_closer(plan: Plan, args: dict[str, Any], flight: Flight, fits: bool, l
         raise Invalid([Problem(path="", message=str(error), rule="json")]) from None
 
 
+decode = msgspec.json.Decoder().decode
 _FLAT = frozenset({str, int, float, bool, type(None)})
 
 
