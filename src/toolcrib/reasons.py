@@ -26,6 +26,10 @@ class Reason(NamedTuple):
     retry: Retry
     meaning: str
 
+    def may_retry(self, repeatable: bool) -> bool:
+        """Whether calling again can help, for a tool that may or may not be called twice."""
+        return self.retry == "yes" or (self.retry == "if_idempotent" and repeatable)
+
 
 def _table(*rows: tuple[str, Status, int, int, Retry, str]) -> dict[str, Reason]:
     return {row[0]: Reason(*row) for row in rows}

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from toolcrib import ToolHost, tool
+from toolcrib.testing import EventRecorder
 
 
 async def test_what_was_approved_is_what_runs() -> None:
@@ -17,10 +18,11 @@ async def test_what_was_approved_is_what_runs() -> None:
         return len(orders)
 
     async with ToolHost([pay]) as host:
+        recorder = EventRecorder(host)
         arguments: dict[str, Any] = {"orders": [{"amount": 1}]}
         call = asyncio.ensure_future(host.call("pay", arguments))
-        while not (waiting := await host.approvals.list()):
-            await asyncio.sleep(0.01)
+        await recorder.wait_for("approval.requested", timeout=5)
+        waiting = await host.approvals.list()
         arguments["orders"][0]["amount"] = 1_000_000
         arguments["orders"].append({"amount": 5})
         await host.approvals.decide(waiting[0].id)

@@ -130,7 +130,7 @@ class Full(MemoryStore):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self.name = f"test:{path / 'store'}"
+        self.path = path / "store"
         self.full = False
 
     def _take(self) -> None:

@@ -84,9 +84,12 @@ async def place_call(host: ToolHost, project: Project, asked: Asked, desk: Desk)
                     asked.tool, asked.arguments, principal=asked.principal, profile=asked.profile
                 )
         session = host.session(
-            principal=asked.principal, profile=asked.profile, cwd=project.folder, door="cli"
+            principal=asked.principal,
+            profile=asked.profile,
+            cwd=project.folder,
+            door="cli",
+            ephemeral=True,
         )
-        session.ephemeral = True
         async with session:
             call = asyncio.ensure_future(
                 session.call(asked.tool, asked.arguments, timeout=asked.timeout)

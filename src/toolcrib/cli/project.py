@@ -64,10 +64,10 @@ class Project:
         """What `work` finds in the store; `nothing` when nothing was kept yet."""
         if self.store is None or not self.store.exists():
             return nothing
-        from toolcrib.host.parts import open_store
+        from toolcrib.host.parts import DEFAULT_STORE, open_store
 
         async def reading() -> T:
-            store = open_store("memory", self.config.settings)
+            store = open_store(DEFAULT_STORE, self.config.settings)
             await store.open()
             try:
                 return await work(store)

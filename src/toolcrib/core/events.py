@@ -139,6 +139,10 @@ class StartRecord(msgspec.Struct, array_like=True, tag="start", gc=False):
     call_id: str
     wait_s: float
     queue_s: float
+    arguments: msgspec.Raw = NOTHING
+    """Only when the approver changed them: what really ran."""
+    arguments_size: int = 0
+    arguments_hash: str | None = None
 
 
 class CloseRecord(msgspec.Struct, array_like=True, tag="close", gc=False):
@@ -205,7 +209,13 @@ def _facts(record: Record) -> Iterator[_Fact]:
     elif isinstance(record, OkRecord):
         yield from _facts(whole(record))
     elif isinstance(record, StartRecord):
-        yield "call.started", record.time, record.call_id, {"wait_s": record.wait_s}
+        data: dict[str, Any] = {"wait_s": record.wait_s}
+        if record.arguments_size:
+            data["arguments"] = _value(record.arguments)
+            data["arguments_size"] = record.arguments_size
+            kept = record.arguments_hash
+            data["arguments_hash"] = _hash(record.arguments, record.arguments_size, kept)
+        yield "call.started", record.time, record.call_id, data
     elif isinstance(record, CloseRecord):
         yield _ending(record, record.time)
     elif isinstance(record, OpenRecord):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import msgspec
 
 from toolcrib.core.decision import Decision
+from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -58,11 +58,9 @@ class ToolPolicy:
         kind = type(self).__name__
         for name in knobs:
             if name not in fields:
-                close = difflib.get_close_matches(name, fields, 1)
+                close = did_you_mean(name, fields)
                 cure = (
-                    f"Did you mean {close[0]}?"
-                    if close
-                    else f"Known: {', '.join(fields) or 'none'}"
+                    f"Did you mean {close}?" if close else f"Known: {', '.join(fields) or 'none'}"
                 )
                 raise ConfigError(f"{kind} has no setting {name!r}", key=name, cure=cure)
         for name, wanted in fields.items():

@@ -7,7 +7,8 @@ and logged.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from toolcrib.core.approval import ApprovalDecision, ApprovalRequest, Grant, RequestState
@@ -58,9 +59,6 @@ class Extension:
     async def after_execute(self, ctx: ToolContext, result: ToolResult) -> ToolResult:
         """After each attempt; what it returns takes the result's place."""
         return result
-
-
-CallNext = Callable[[ToolContext], Awaitable[ToolResult]]
 
 
 @runtime_checkable
@@ -156,6 +154,11 @@ class Store(Protocol):
     name: str
     durable: bool
     """Whether what was committed survives the process."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file it keeps things in, if it is one; the trail's key lies beside it."""
+        ...
 
     def attach(self, trail: TrailSource) -> None:
         """Take records from `trail` with every transaction."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -137,6 +137,11 @@ class ToolSpec:
         return self.effects is not None and self.effects <= {"read"}
 
     @property
+    def repeatable(self) -> bool:
+        """Whether calling twice does no more than calling once."""
+        return self.idempotent or self.read_only
+
+    @property
     def digest(self) -> str:
         """SHA-256 over what a caller or a person relies on, the executor's config included."""
         if self._digest is None:
@@ -158,6 +163,7 @@ class ToolSpec:
             "idempotent": self.idempotent,
             "scope": str(self.scope),
             "timeout": self.timeout,
+            "retry": None if self.retry is None else _plain(asdict(self.retry)),
             "version": self.version,
             "category": self.category,
             "tags": sorted(self.tags),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from toolcrib.core.context import LOCAL
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Profile
@@ -10,6 +12,18 @@ from toolcrib.errors import NotFound
 from toolcrib.host.session import Session
 
 _MOST_NAMES = 1000
+
+
+class Caller(NamedTuple):
+    """Who calls, resolved."""
+
+    who: Principal
+    profile: str | None
+    session: Session | None
+    problem: str | None
+    """Why nothing can be called so; None when it can."""
+    reason: str
+    """The reason that goes with the problem."""
 
 
 class Callers:
@@ -66,6 +80,22 @@ class Callers:
         if session.closed:
             raise NotFound(f"the session {session.id} has ended")
         return session
+
+    def resolve(
+        self, principal: Principal | str | None, profile: str | None, session: Session | str | None
+    ) -> Caller:
+        """Everything a caller said about itself, held against the configuration. The profile is
+        the one named, the session's, or the default."""
+        try:
+            held = self.session(session)
+        except NotFound as error:
+            who = self.principal(principal)
+            return Caller(who, profile, None, str(error), "unauthenticated")
+        who = self.principal(principal) if held is None else held.principal
+        if profile is None and held is not None:
+            profile = held.profile
+        chosen = self.default if profile is None else profile
+        return Caller(who, chosen, held, self.problem(who, chosen), "not_in_profile")
 
     def profile(self, name: str | None) -> Profile | None:
         """The rules of a profile."""

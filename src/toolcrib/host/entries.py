@@ -125,6 +125,26 @@ class Entries:
 
         return execute
 
+    def _from_factory(self, factory: Callable[[ToolContext], Any]) -> Execute:
+        """Run on what a spec's `factory(ctx)` builds: something to call, or with `execute`."""
+
+        async def run(instance: Any, ctx: ToolContext) -> Any:
+            if _is_tool_object(instance) or not callable(instance):
+                return await from_object(instance)(ctx)
+            return await self._read(instance, inline=False).execute(ctx)
+
+        async def execute(ctx: ToolContext) -> Any:
+            session = cast("Any", ctx.session)
+            if session is not None:
+                return await run(await session.instance(execute, factory, ctx), ctx)
+            instance = await arrived(factory(ctx))
+            try:
+                return await run(instance, ctx)
+            finally:
+                await close_instance(instance)
+
+        return execute
+
     def from_spec(
         self, spec: ToolSpec, *, owner: str | None = None, policy: ToolPolicy | None = None
     ) -> Entry:
@@ -134,6 +154,9 @@ class Entries:
             admit(spec.output_schema, where="output_schema")
         owner = owner or spec.source or f"spec {spec.name}"
         defaults = fill_defaults(spec.input_schema)
+        if spec.factory is not None:
+            execute = self._from_factory(spec.factory)
+            return Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)
         executor = self.executors.get(spec.kind)
         if executor is not None:
             return Entry(spec, executor.execute, owner=owner, policy=policy, defaults=defaults)

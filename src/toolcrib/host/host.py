@@ -25,7 +25,7 @@ from toolcrib.host.artifacts import Artifacts
 from toolcrib.host.builtin import register_builtins
 from toolcrib.host.callers import Callers
 from toolcrib.host.entries import Entries
-from toolcrib.host.parts import Parts, start_parts
+from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.session import Session
@@ -50,7 +50,7 @@ class ToolHost:
         tools: Iterable[Any] = (),
         *,
         config: str | Path | Mapping[str, Any] | HostConfig | None = None,
-        store: str | Store = "memory",
+        store: str | Store = DEFAULT_STORE,
         approver: Any = None,
         gates: Sequence[Gate] = (),
         extensions: Sequence[Extension] = (),
@@ -75,12 +75,13 @@ class ToolHost:
         self._python = PythonExecutor()
         self._entries = Entries(self._python)
         self.registrar = Registrar()
-        register_builtins(self.registrar)
         """What plug-ins and built-in parts offer by name."""
+        register_builtins(self.registrar)
         self.configured: frozenset[str] = frozenset()
         """The tools that came from the configuration; a reload replaces them."""
         self.planner = Planner(self.catalog, self.metrics, clock)
         self.planner.gates = tuple(gates)
+        self.planner.redactor = self.redactor
         self.planner.extensions = self._extensions
         self.callers = Callers()
         """Who is who: principals, sessions, and the profiles they may use."""
@@ -136,9 +137,19 @@ class ToolHost:
         self.load()
         return self._config
 
-    def apply(self, config: HostConfig) -> None:
-        """Put profiles and settings in force; plans are made anew."""
+    def apply(
+        self,
+        config: HostConfig,
+        extensions: Sequence[Extension] = (),
+        exporters: Sequence[Exporter] = (),
+    ) -> None:
+        """Put a configuration in force, with the extensions and exporters built for it beside the
+        embedder's own; plans are made anew."""
         with self._lock:
+            self.planner.extensions = (*self._extensions, *extensions)
+            for name in self._exporting:
+                self.bus.remove_exporter(name)
+            self._exporting = [self.bus.add_exporter(exporter) for exporter in exporters]
             self._config = config
             self.callers.renew(config)
             self._python.threads = config.settings.threads
@@ -154,13 +165,6 @@ class ToolHost:
             if self._parts is not None:
                 self._parts.renew(config.settings, self.redactor)
                 self._open_fast_lane(self._parts)
-
-    def wrap(self, extensions: Sequence[Extension], exporters: Sequence[Exporter]) -> None:
-        """Put the configuration's extensions and exporters in force, beside the embedder's own."""
-        self.planner.extensions = (*self._extensions, *extensions)
-        for name in self._exporting:
-            self.bus.remove_exporter(name)
-        self._exporting = [self.bus.add_exporter(exporter) for exporter in exporters]
 
     def _open_fast_lane(self, parts: Parts) -> None:
         """Let calls skip what needs no looking at: possible when anybody may use any profile."""
@@ -216,10 +220,10 @@ class ToolHost:
         What is listed and what can be called is decided by the same code.
         """
         self.load()
-        held = self.callers.session(session)
-        who = held.principal if held is not None else self.callers.principal(principal)
-        name = self._chosen(profile, held)
-        if self.callers.problem(who, name) is not None:
+        who, name, held, problem, reason = self.callers.resolve(principal, profile, session)
+        if problem is not None:
+            if reason == "unauthenticated":
+                raise NotFound(problem)
             return []  # who cannot be held to the profile can call nothing under it
         names = [*self.catalog.snapshot(), *(held.entries if held is not None else ())]
         found: list[Tool] = []
@@ -294,16 +298,8 @@ class ToolHost:
             return unreachable("audit_unavailable", str(error), call_id)
         except HostStopped:
             return unreachable("host_stopping", None, call_id)
-        problem = held = chosen = plan = None
-        reason = "not_in_profile"
-        try:
-            held = self.callers.session(session)
-        except NotFound as error:
-            problem, reason = str(error), "unauthenticated"
-        who = held.principal if held is not None else self.callers.principal(principal)
-        if problem is None:
-            chosen = self._chosen(profile, held)
-            problem = self.callers.problem(who, chosen)
+        who, chosen, held, problem, reason = self.callers.resolve(principal, profile, session)
+        plan = None
         if problem is None:
             plan = self._plan(name, chosen, held)
             if plan is None:
@@ -370,12 +366,9 @@ class ToolHost:
     ) -> Explanation:
         """What would happen to a call, and why. The code of the real decision; nothing runs."""
         self.load()
-        held = self.callers.session(session)
-        who = held.principal if held is not None else self.callers.principal(principal)
-        chosen = self._chosen(profile, held)
-        problem = self.callers.problem(who, chosen)
+        who, chosen, held, problem, reason = self.callers.resolve(principal, profile, session)
         if problem is not None:
-            return unexplained(name, who, chosen, "not_in_profile", problem)
+            return unexplained(name, who, chosen, reason, problem)
         plan = self._plan(name, chosen, held)
         if plan is None:
             text = self._unknown(name, chosen)
@@ -393,12 +386,12 @@ class ToolHost:
         environment: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         door: str = "python",
+        ephemeral: bool = False,
     ) -> Session:
-        """A principal's stay: `async with host.session(…) as session`."""
+        """A principal's stay: `async with host.session(…) as session`. Nothing is remembered for
+        an `ephemeral` one: its approvals bind to principal and door."""
         self.load()
-        who = self.callers.principal(principal)
-        chosen = self._chosen(profile, None)
-        problem = self.callers.problem(who, chosen)
+        who, chosen, _, problem, _ = self.callers.resolve(principal, profile, None)
         if problem is not None:
             raise ConfigError(problem)
         return Session(
@@ -409,6 +402,7 @@ class ToolHost:
             environment=environment,
             metadata=metadata,
             door=door,
+            ephemeral=ephemeral,
         )
 
     # Life.
@@ -449,11 +443,13 @@ class ToolHost:
         self._run = None
         parts.pipeline.stopping = True
         await parts.drain(self.settings.drain)
-        for session in list(self.callers.sessions.values()):
-            await session.close()
-        self._closed = True
-        await parts.close()
-        self._python.close()
+        try:
+            for session in list(self.callers.sessions.values()):
+                await session.close()
+        finally:
+            self._closed = True
+            self._python.close()
+            await parts.close()
 
     async def _ready_inbox(self) -> Any:
         return (await self.start()).inbox
@@ -472,12 +468,6 @@ class ToolHost:
     async def trail(self, *, call_id: str | None = None, limit: int = 1000) -> list[Event]:
         """The newest events on the trail, oldest first; those of one call when its id is given."""
         return await (await self.start()).read_trail(call_id=call_id, limit=limit)
-
-    def _chosen(self, profile: str | None, session: Session | None) -> str | None:
-        """The profile in force: the one named, the session's, or the default."""
-        if profile is None and session is not None:
-            profile = session.profile
-        return profile if profile is not None else self.callers.default
 
     def _plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
         return self.planner.plan(name, self.callers.profile(profile), session)

@@ -78,8 +78,8 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
         first = mistakes[0]
         first.others = tuple(mistakes[1:])
         raise first
-    _swap(host, config, built)
-    host.wrap(extensions, exporters)
+    _swap(host, built)
+    host.apply(config, extensions, exporters)
 
 
 def _wrappers(
@@ -128,7 +128,7 @@ def _uses(item: Mapping[str, Any]) -> bool:
     return "use" in (item.get("policy") or {})
 
 
-def _swap(host: ToolHost, config: HostConfig, built: dict[str, Entry]) -> None:
+def _swap(host: ToolHost, built: dict[str, Entry]) -> None:
     kept = host.catalog.snapshot()
     same = {n for n in host.configured if n in built and kept.get(n) is built[n]}
     host.catalog.swap(
@@ -136,7 +136,6 @@ def _swap(host: ToolHost, config: HostConfig, built: dict[str, Entry]) -> None:
         add=[entry for name, entry in built.items() if name not in same],
     )
     host.configured = frozenset(built)
-    host.apply(config)
 
 
 def _entries(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
@@ -276,11 +275,10 @@ def _check_profile(
 ) -> list[ConfigError]:
     """Rules, policies, pins and versions that name tools which do not exist."""
     wrong: list[ConfigError] = []
-    open_ended = bool(config.providers)
 
     def check(name: str, where: str, source: str | None) -> bool:
         plain = name.partition("@")[0]
-        if is_glob(name) or plain in names or open_ended:
+        if is_glob(name) or plain in names:
             return True
         close = did_you_mean(plain, names)
         file, _, line = (source or profile.source or "").rpartition(":")

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.approvals.inbox import Inbox
 from toolcrib.core.clock import SYSTEM, Clock
 from toolcrib.core.context import ToolContext
-from toolcrib.core.events import Event, decode_record, events_of
+from toolcrib.core.events import Event
 from toolcrib.core.protocols import Approver, Exporter, Store
 from toolcrib.core.settings import HostSettings
-from toolcrib.errors import ConfigError
+from toolcrib.errors import ConfigError, NotFound
+from toolcrib.host.history import History, Wanted
 from toolcrib.observe.redact import Redactor
 from toolcrib.observe.trail import Trail
 from toolcrib.pipeline.asking import Asking
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
 
 
+class _Default(str):
+    """The store of a host that was told nothing; a configuration may name another one."""
+
+    __slots__ = ()
+
+
+DEFAULT_STORE = _Default("memory")
 Schemes = Mapping[str, Callable[[str], Store]]
 
 
@@ -143,21 +151,16 @@ class Parts:
             subscription.close()
 
     async def replay(self, after: str) -> AsyncIterator[Event]:
-        """The stored events behind an event id, in writing order."""
+        """The stored events behind an event id, in writing order. Raises `NotFound`."""
         await self.store.flush()
-        position, found = 0, after == ""
-        while True:
-            blocks = await self.store.blocks(after=position, limit=50)
-            if not blocks:
-                return
-            position = blocks[-1][0]
-            for _, block in blocks:
-                for index, line in enumerate(block.lines.split(b"\n")):
-                    for event in events_of(decode_record(line), block.run, block.first + index):
-                        if found:
-                            yield event
-                        elif event.id == after:
-                            found = True
+        found = after == ""
+        async for event in History(self.store).events():
+            if found:
+                yield event
+            elif event.id == after:
+                found = True
+        if not found:
+            raise NotFound(f"no event {after!r} is on the trail")
 
     def _not_behind(self, event_id: str, last: str) -> bool:
         """Whether an event of this run is not behind `last`."""
@@ -167,13 +170,8 @@ class Parts:
 
     async def read_trail(self, *, call_id: str | None, limit: int) -> list[Event]:
         """The newest events, oldest first."""
-        found: list[Event] = []
-        async for event in self.replay(""):
-            if call_id is None or event.call_id == call_id:
-                found.append(event)
-                if len(found) > 2 * limit:
-                    del found[:-limit]
-        return found[-limit:]
+        await self.store.flush()
+        return await History(self.store).search(Wanted(call_id=call_id), limit=limit)
 
 
 def start_parts(
@@ -225,7 +223,7 @@ def open_store(
     """The store that is named, or given."""
     if not isinstance(store, str):
         return store
-    name = settings.store if store == "memory" and settings.store is not None else store
+    name = settings.store if store is DEFAULT_STORE and settings.store is not None else store
     kind, _, path = name.partition(":")
     if name == "memory":
         from toolcrib.stores.memory import MemoryStore
@@ -246,7 +244,12 @@ def _key(store: Store, settings: HostSettings) -> bytes:
     if path is None:
         if not store.durable:
             return secrets.token_bytes(32)
-        path = f"{getattr(store, 'path', store.name)}.key"
+        if store.path is None:
+            raise ConfigError(
+                f"the store {store.name} does not say where its trail's key is kept",
+                cure="Name a file with host: {audit: {key: FILE}}",
+            )
+        path = f"{store.path}.key"
     from toolcrib.stores.keys import load_key
 
     return load_key(Path(path))

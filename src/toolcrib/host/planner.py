@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from toolcrib.catalog.catalog import Catalog, Change
@@ -10,6 +11,7 @@ from toolcrib.core.entry import Entry
 from toolcrib.core.profile import Profile
 from toolcrib.core.protocols import Extension, Gate
 from toolcrib.core.settings import HostSettings
+from toolcrib.core.spec import ToolSpec
 from toolcrib.host.session import Session
 from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
@@ -74,8 +76,8 @@ class Planner:
         if profile is None and self.profiles:
             return None  # where there are profiles, nothing runs under none
         own = None if session is None else session.entry(name)
-        if own is not None:
-            return self.compile(own, profile)
+        if session is not None and own is not None:
+            return self._own(session, name, own, profile)
         entry = self._entry(name, profile)
         if entry is None:
             return None
@@ -95,6 +97,15 @@ class Planner:
                 book.pop(name, None)  # it changed meanwhile: nobody else may find this plan
         return plan
 
+    def _own(self, session: Session, name: str, entry: Entry, profile: Profile | None) -> Plan:
+        """The plan of a session's own tool, kept with the session."""
+        kept = session.plans.get(name)
+        if kept is None or kept[0] is not self.books or kept[1].entry is not entry:
+            kept = session.plans[name] = (self.books, self.compile(entry, profile))
+        elif kept[1].profile is not profile:
+            return self.compile(entry, profile)
+        return kept[1]
+
     def _entry(self, name: str, profile: Profile | None) -> Entry | None:
         if profile is not None and name in profile.versions:
             pinned = self._catalog.version(name, profile.versions[name])
@@ -104,8 +115,7 @@ class Planner:
 
     def compile(self, entry: Entry, profile: Profile | None) -> Plan:
         """A new plan."""
-        needs = entry.spec.requires_tools
-        if needs:
+        if entry.spec.requires_tools:
             self._linked = True
         return Plan(
             entry,
@@ -119,5 +129,16 @@ class Planner:
             policy_source=self.lines.get(f"profiles.{profile.name}.policies.{entry.name}")
             if profile
             else None,
-            missing=[name for name in sorted(needs) if self._catalog.get(name) is None],
+            missing=self._missing(entry.spec),
         )
+
+    def _missing(self, spec: ToolSpec) -> list[str]:
+        """What the tool needs and cannot have: other tools, secrets in the environment."""
+        missing = [f"the tool {n}" for n in sorted(spec.requires_tools) if n not in self._catalog]
+        for name in sorted(spec.requires_secrets):
+            value = os.environ.get(name)
+            if value:
+                self.redactor.add_secret(value)
+            else:
+                missing.append(f"the secret {name} in the environment")
+        return missing

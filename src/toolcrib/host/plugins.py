@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from toolcrib.core.policy import ToolPolicy
-from toolcrib.core.protocols import Executor, Exporter, Extension, Gate, Store
+from toolcrib.core.protocols import Executor, Exporter, Extension, Store
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.errors import NameTaken, ToolcribError
 
@@ -25,9 +25,7 @@ class Registrar:
         self.templates: dict[str, ToolTemplate] = {}
         self.extensions: dict[str, Callable[..., Extension]] = {}
         self.exporters: dict[str, Callable[..., Exporter]] = {}
-        self.gates: dict[str, Callable[..., Gate]] = {}
         self.stores: dict[str, Callable[[str], Store]] = {}
-        self.approvers: dict[str, Callable[..., Any]] = {}
         self._owners: dict[tuple[str, str], str] = {}
         self.current = "toolcrib"
         """Who is handing in now."""
@@ -54,17 +52,9 @@ class Registrar:
         """Something that carries events elsewhere; `factory(**settings)` builds it."""
         self._put("exporter", self.exporters, name, factory)
 
-    def gate(self, name: str, factory: Callable[..., Gate]) -> None:
-        """Something that answers allow, ask or deny; `factory(**settings)` builds it."""
-        self._put("gate", self.gates, name, factory)
-
     def store(self, scheme: str, factory: Callable[[str], Store]) -> None:
         """A place to keep things, named `scheme:rest` in a configuration."""
         self._put("store", self.stores, scheme, factory)
-
-    def approver(self, name: str, factory: Callable[..., Any]) -> None:
-        """Someone who answers; `factory(**settings)` builds it."""
-        self._put("approver", self.approvers, name, factory)
 
     def has(self, kind: str, name: str) -> bool:
         """Whether somebody brought it. Python functions need nobody."""

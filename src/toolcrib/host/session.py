@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,14 @@ from toolcrib.core.entry import Entry
 from toolcrib.core.ledger import SessionRow
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
-from toolcrib.errors import NameTaken, NotFound
+from toolcrib.errors import NameTaken
 from toolcrib.executors.python import arrived
 from toolcrib.host.entries import close_instance
 
 if TYPE_CHECKING:
     from toolcrib.core.context import ToolContext
     from toolcrib.host.host import ToolHost
-    from toolcrib.host.tool import Tool
+    from toolcrib.pipeline.plan import Plan
 
 _log = logging.getLogger("toolcrib")
 
@@ -58,9 +59,10 @@ class Session:
         self.closed = False
         self.entries: dict[str, Entry] = {}
         """Tools that only this session has."""
+        self.plans: dict[str, tuple[object, Plan]] = {}
+        """Compiled plans of its own tools, each with the books it was made beside."""
         self._host = host
-        self._instances: dict[object, Any] = {}
-        self._building = asyncio.Lock()
+        self._instances: dict[object, Future[Any]] = {}
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.principal.name}>"
@@ -117,21 +119,24 @@ class Session:
         """The tools this session may call, its own among them."""
         return self._host.tools(session=self, format=format)
 
-    def tool(self, name: str) -> Tool:
-        """One of its tools, bound."""
-        for tool in self.tools():
-            if tool.name == name:
-                return tool
-        raise NotFound(f"session {self.id} has no tool {name!r}")
-
     async def instance(
         self, key: object, factory: Callable[[ToolContext], Any], ctx: ToolContext
     ) -> Any:
-        """The session's own instance of a session-scoped tool, built at first use."""
-        async with self._building:
-            if key not in self._instances:
-                self._instances[key] = await arrived(factory(ctx))
-            return self._instances[key]
+        """The session's own instance of a session-scoped tool, built at first use.
+
+        Whoever comes while it is built waits for it; a factory may call other tools meanwhile.
+        """
+        built = self._instances.get(key)
+        if built is None:
+            built = self._instances[key] = Future()
+            try:
+                built.set_result(await arrived(factory(ctx)))
+            except BaseException as error:
+                del self._instances[key]
+                built.set_exception(error)
+                raise
+            return built.result()
+        return await asyncio.shield(asyncio.wrap_future(built))
 
     async def close(self) -> None:
         """End the session and close what it holds. Calling it again does nothing."""
@@ -139,11 +144,11 @@ class Session:
             return
         self.closed = True
         while self._instances:
-            _, held = self._instances.popitem()
+            _, built = self._instances.popitem()
             try:
-                await close_instance(held)
+                await close_instance(built.result(timeout=0))
             except Exception:
-                _log.exception("closing a %s of session %s failed", type(held).__name__, self.id)
+                _log.exception("closing an instance of session %s failed", self.id)
         self.entries.clear()
         if self._host.callers.sessions.pop(self.id, None) is None:
             return  # it was never opened

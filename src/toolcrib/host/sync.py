@@ -12,11 +12,14 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from toolcrib.approvals.inbox import Fate
 from toolcrib.core.approval import ApprovalRequest, Grant
 from toolcrib.core.decision import Explanation
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
+from toolcrib.core.protocols import Executor
 from toolcrib.core.result import ToolResult
+from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ToolcribError
 from toolcrib.host.host import ToolHost as AsyncToolHost
@@ -25,6 +28,7 @@ from toolcrib.host.session import Session as AsyncSession
 T = TypeVar("T")
 _Requests = list[ApprovalRequest]
 _Grants = list[Grant]
+_Fates = list[Fate]
 
 
 class _Loop:
@@ -96,6 +100,10 @@ class Approvals:
                 id, allow, note=note, reach=reach, arguments=arguments, by=by, via=via
             )
         )
+
+    def decide_many(self, ids: Iterable[str], **answer: Any) -> _Fates:
+        """Give several requests the same answer; each one's fate is told."""
+        return self._loop.run(self._approvals.decide_many(ids, **answer))
 
     def grants(self, *, live: bool = True) -> _Grants:
         """The remembered approvals."""
@@ -218,6 +226,19 @@ class ToolHost:
         """Stop a running or waiting call."""
         return self._host.cancel(call_id)
 
+    def output(self, call_id: str, *, principal: Principal | str | None = None) -> str:
+        """The whole output of a call whose result was cut, as text."""
+        return self._host.output(call_id, principal=principal)
+
+    def add_executor(self, executor: Executor) -> None:
+        """Run tools of the executor's kind with it."""
+        self._host.add_executor(executor)
+
+    @property
+    def config(self) -> HostConfig:
+        """The configuration in force."""
+        return self._host.config
+
     def explain(
         self,
         name: str,
@@ -250,10 +271,12 @@ class ToolHost:
         *,
         profile: str | None = None,
         principal: Principal | str | None = None,
+        session: Session | str | None = None,
         format: str | None = None,
     ) -> list[Any]:
         """The tools a caller may call."""
-        return self._host.tools(profile=profile, principal=principal, format=format)
+        held = session.inner if isinstance(session, Session) else session
+        return self._host.tools(profile=profile, principal=principal, session=held, format=format)
 
     def session(self, **options: Any) -> Session:
         """A principal's stay: `with host.session(…) as session`."""

@@ -125,9 +125,8 @@ class JsonLog:
     name = "json-log"
 
     def __init__(self, stream: TextIO | None = None, *, file: str | None = None) -> None:
+        self._path = file
         self._file: TextIO | None = None
-        if file is not None:
-            self._file = stream = Path(file).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
         self._lines = LineWriter(stream)
 
     def close(self) -> None:
@@ -140,7 +139,10 @@ class JsonLog:
         return self._lines.hold()
 
     def write(self, event: Event) -> None:
-        """Write one event."""
+        """Write one event; the first one opens the file."""
+        if self._path is not None and self._file is None:
+            self._file = Path(self._path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115
+            self._lines = LineWriter(self._file)
         self._lines.write(escape(_json(event)))
 
     async def export(self, batch: Sequence[Event]) -> None:

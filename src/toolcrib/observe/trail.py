@@ -191,7 +191,7 @@ class Trail:
     def done(self, block: Block) -> None:
         """`block` is on disk."""
         # The anchor comes first: nobody goes on, and no call comes in, while it cannot be written.
-        problem = self._write_anchor(block) if self._anchor is not None else None
+        problem = self._write_anchor(block.last, block.head) if self._anchor else None
         with self._lock:
             self._stuck = None
             self._sealed, self._head = block.last, block.head
@@ -220,12 +220,12 @@ class Trail:
         """Try again to write what could not be written."""
         self._store.poke(now=True)
 
-    def _write_anchor(self, block: Block, force: bool = False) -> StoreError | None:
+    def _write_anchor(self, last: int, head: bytes, force: bool = False) -> StoreError | None:
         seq, when = self._anchored
         now = time.monotonic()
-        if not force and block.last - seq < ANCHOR_RECORDS and now - when < ANCHOR_SECONDS:
+        if not force and last - seq < ANCHOR_RECORDS and now - when < ANCHOR_SECONDS:
             return None
-        anchor = Anchor(run=self.run, seq=block.last, head=block.head.hex(), time=time.time())
+        anchor = Anchor(run=self.run, seq=last, head=head.hex(), time=time.time())
         path = Path(self._anchor or "")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
@@ -237,18 +237,14 @@ class Trail:
                 os.close(descriptor)
         except OSError as error:
             return StoreError(f"the anchor {path} cannot be written: {error}")
-        self._anchored = (block.last, now)
+        self._anchored = (last, now)
         return None
 
     def finish(self) -> None:
         """Write the last anchor; called after the store has flushed."""
         self._finished = True
         if self._anchor is not None and self._sealed > self._anchored[0]:
-            last = Block(
-                run=self.run, first=self._sealed, count=1, time=0.0, lines=b"",
-                hashes=self._head, before=b"", mac=b"",
-            )  # fmt: skip
-            self.broken = self._write_anchor(last, force=True)
+            self.broken = self._write_anchor(self._sealed, self._head, force=True)
 
 
 def read_anchors(path: str) -> list[Anchor]:

@@ -95,8 +95,7 @@ def least(one: float | None, other: float | None) -> float | None:
 
 def _safe(plan: Plan, flight: Flight, policy: RetryPolicy) -> bool:
     """Whether one more attempt can do no harm: nothing goes on, and repeating changes nothing."""
-    repeatable = plan.spec.idempotent or plan.spec.read_only
-    return repeatable and flight.attempt < policy.attempts and not flight.still_running
+    return plan.spec.repeatable and flight.attempt < policy.attempts and not flight.still_running
 
 
 def _may_repeat_timeout(plan: Plan, flight: Flight, policy: RetryPolicy) -> bool:

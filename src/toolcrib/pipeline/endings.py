@@ -16,12 +16,10 @@ def failed(
     reason: str,
     message: str | None = None,
     details: dict[str, Any] | None = None,
-    *,
-    retryable: bool | None = None,
 ) -> ToolResult:
     """A result that is not ok, with what the table of reasons says about it."""
     row = reason_row(reason)
-    running = ctx.still_running
+    running, spec = ctx.still_running, ctx.spec
     return ToolResult(
         call_id=ctx.call_id,
         status=row.status,
@@ -29,7 +27,7 @@ def failed(
             reason=reason,
             message=message or row.meaning,
             details=details or {},
-            retryable=(row.retry == "yes" if retryable is None else retryable) and not running,
+            retryable=row.may_retry(spec is not None and spec.repeatable) and not running,
             still_running=running,
         ),
     )

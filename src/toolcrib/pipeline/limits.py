@@ -249,7 +249,7 @@ def _span(rate: Rate) -> str:
 
 
 class Limits:
-    """All meters of a host. A meter lives as long as it may matter."""
+    """All meters of a host; those of a session go with it, the others stay."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What the pipeline needs from the rest of the host; joined in `host.build`."""
+"""What the pipeline needs from the rest of the host; joined in `host.parts`."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ def is_glob(name: str) -> bool:
     return "*" in name or "?" in name
 
 
+@functools.lru_cache(maxsize=4096)
 def any_glob(patterns: tuple[str, ...]) -> Test:
     """Whether a text fits one of `patterns`."""
     exact = frozenset(p for p in patterns if not is_glob(p))

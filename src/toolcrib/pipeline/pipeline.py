@@ -114,8 +114,8 @@ class Pipeline:
 
         # find, pin
         refusal = seat.refusal
-        if refusal is None and plan.gates:
-            refusal = plan.hidden(who)
+        if refusal is None and (plan.gates or plan.outage is not None):
+            refusal = plan.hidden(who) or plan.outage
         if refusal is None and (parent is not None or self.stopping or trail.broken is not None):
             refusal = self._out_of_order(flight)
         if refusal is not None:
@@ -320,7 +320,7 @@ class Pipeline:
             if result.content is not None:
                 changes["content"] = plain(result.content)[0]
             if result.error is not None:
-                changes["error"] = spoken(result.error)
+                changes["error"] = spoken(result.error, result.status)
         except NotJson as error:
             return failed(flight, "invalid_output", str(error))
         if result.status == "ok" and plan.checks_output and not plan.output.is_valid(output):
@@ -368,7 +368,7 @@ class Pipeline:
             return None  # the caller's own cancel came at the same time and wins
         if why == "timeout":
             text = f"{flight.tool} did not finish in time"
-            return failed(flight, "timeout", text, retryable=flight.plan.spec.idempotent)
+            return failed(flight, "timeout", text)
         return failed(flight, why)
 
     # What happens after a wait.

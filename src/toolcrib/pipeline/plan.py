@@ -156,7 +156,7 @@ class Plan:
         self.sync = settings.audit_sync == "always" or (
             settings.audit_sync == "effects" and not spec.read_only
         )
-        self.flat = _only(spec.input_schema, {"string", *NUMBERS})
+        self.flat = _only(spec.input_schema, ("string", *NUMBERS))
         """Whether arguments that fit the schema hold nothing that holds something else."""
         self.clean = _only(spec.input_schema, NUMBERS) and hider.clean_keys(
             spec.input_schema.get("properties", {})
@@ -236,7 +236,7 @@ class Plan:
                 who,
                 session,
                 door,
-                refusal=self.refusal or _unseen(self, who) or self.outage,
+                refusal=self.refusal or _unseen(self, who),
                 checks=[_for_caller(check, self, who) for check in self.checks],
                 meters=self.meters(who, name),
                 about=(self.name, who.name, name, self.profile_name, door),
@@ -324,7 +324,7 @@ def _refusal(entry: Entry, profile: Profile | None, base: Decision) -> Decision 
 
 def _outage(entry: Entry, missing: Sequence[str]) -> Decision | None:
     if missing:
-        return Decision.deny("tool_unavailable", f"it needs the tool {', '.join(missing)}")
+        return Decision.deny("tool_unavailable", f"it needs {', '.join(missing)}")
     if entry.unavailable is not None:
         reason, message, since = entry.unavailable
         return Decision.deny(reason, message, details={"since": since})

@@ -89,6 +89,10 @@ class Recorder:
         if not flight.opened:
             return self.open(flight, "allow")
         record = StartRecord(time.time(), flight.call_id, flight.wait_s, flight.queue_s)
+        if flight.noted is not None and "arguments_edited" in flight.noted:
+            kept, hashed = flight.kept_arguments(self.hider, self.settings.audit_capture)
+            record.arguments, record.arguments_hash = kept, hashed
+            record.arguments_size = len(flight.encoded)
         if flight.plan.sync:
             return self.trail.append_and_wait(record)
         self.trail.append(record)

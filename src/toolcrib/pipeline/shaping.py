@@ -10,7 +10,7 @@ from toolcrib.core.jsontext import check_value
 from toolcrib.core.result import Failure, ToolResult, Truncated
 from toolcrib.errors import JsonError
 from toolcrib.pipeline.parts import Hider
-from toolcrib.reasons import is_reason
+from toolcrib.reasons import REASONS, is_reason
 
 MARK = "… [cut: {kept} of {original} characters]"
 PLAIN = frozenset({str, int, float, bool, type(None)})
@@ -110,8 +110,9 @@ def sound(result: ToolResult) -> str | None:
     return None
 
 
-def spoken(error: Failure) -> Failure:
-    """A tool's failure in a form that can leave. What it failed with must not hide that it did."""
+def spoken(error: Failure, status: str) -> Failure:
+    """A tool's failure in a form that can leave. What it failed with must not hide that it did,
+    and a reason that is the host's to give, under another status, is not the tool's."""
     details: dict[str, Any] = {}
     for name, value in error.details.items():
         try:
@@ -119,4 +120,8 @@ def spoken(error: Failure) -> Failure:
         except NotJson:
             details[str(name)] = ascii(value)[:200]
     message = str(error.message).encode("utf-8", "backslashreplace").decode()
-    return msgspec.structs.replace(error, message=message, details=details)
+    row = REASONS.get(error.reason)
+    reason = error.reason
+    if row is not None and row.status != status:
+        reason = "action_not_allowed" if status == "denied" else "tool_error"
+    return msgspec.structs.replace(error, reason=reason, message=message, details=details)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ class MemoryStore:
 
     name = "memory"
     durable = False
+    path: Path | None = None
 
     def __init__(self, *, keep: int = 100_000, clock: Callable[[], float] = time.time) -> None:
         self._keep = keep

@@ -112,7 +112,7 @@ BASE: Config = {
             "extends": "base",
             "trust": 2,
             "rules": [
-                {"allow": "write", "when": {"arguments": {"path": {"path_under": "/work"}}}},
+                {"allow": "write", "when": {"arguments": {"path": {"path_under": "/srv"}}}},
                 {"allow": "repo", "when": {"arguments": {"action": {"in": ["status", "log"]}}}},
                 {"allow": "shell"},
                 {"allow": "git"},
@@ -321,8 +321,8 @@ def _holes() -> list[Hole]:
                        {"in": [5, 500]}, {"not_in": [101]}):  # fmt: skip
         plant = _when("release", 2, "amount", constraint)
         add(Hole(f"amount {constraint}", plant, {("release", "transfer")}, dear))
-    for constraint in ({"path_under": "/"}, {"path_under": ["/work", "/etc/app"]},
-                       {"path_under": "/work/.."}, {"glob": "**"}, {"prefix": "/r"},
+    for constraint in ({"path_under": "/"}, {"path_under": ["/srv", "/etc/app"]},
+                       {"path_under": "/srv/.."}, {"glob": "**"}, {"prefix": "/r"},
                        {"regex": "passwd$"}):  # fmt: skip
         plant = _when("builder", 0, "path", constraint)
         add(Hole(f"path {constraint}", plant, {("builder", "write")}))

@@ -103,7 +103,7 @@ def _solve(schema: dict[str, Any], *literals: Literal) -> Any:
         (TEXT, [_literal("prefix", "x"), _literal("regex", "^y")]),
         (TEXT, [_literal("prefix", "long"), _literal("max_length", 3)]),
         (TEXT, [_literal("glob", "**", holds=False), _literal("max_length", 9)]),
-        (TEXT, [_literal("path_under", "/etc"), _literal("path_under", "/work")]),
+        (TEXT, [_literal("path_under", "/etc"), _literal("path_under", "/srv")]),
         (TEXT, [_literal("path_under", "/etc/app"), _literal("path_under", "/etc", holds=False)]),
         (TEXT, [_literal("host_in", ["a.org"]), _literal("host_in", ["*.b.org"])]),
         (TEXT, [_literal("min", 3)]),
@@ -158,7 +158,7 @@ def test_there_is_such_a_value(schema: dict[str, Any], literals: list[Literal], 
 
 def test_one_bad_item_is_enough_for_a_denial() -> None:
     bad = _literal("prefix", "/etc", every=False)
-    good = _literal("prefix", "/work", holds=False, every=True)
+    good = _literal("prefix", "/srv", holds=False, every=True)
     (found, *_) = _solve(LIST, bad, good).values
     assert any(item.startswith("/etc") for item in found)
 

@@ -43,7 +43,7 @@ def batch(action: Literal["get", "put"], count: int = 1) -> str:
 
 TOOLS = [read, write, batch]
 
-WORK = {"path": {"path_under": "/work"}}
+WORK = {"path": {"path_under": "/srv"}}
 OLD: dict[str, Any] = {
     "rules": [
         {"allow": "read"},
@@ -96,13 +96,13 @@ def test_the_same_and_less_are_not_wider(tmp_path: Path) -> None:
         (
             _rules((1, {"allow": "write", "when": {"arguments": {"size": {"max": 10}}}})),
             "write",
-            lambda a: not a["path"].startswith("/work"),
+            lambda a: not a["path"].startswith("/srv"),
         ),
         (
             _rules((1, {"allow": "write", "when": {"arguments": {
                 "path": {"path_under": "/"}, "size": {"max": 10}}}})),
             "write",
-            lambda a: not a["path"].startswith("/work"),
+            lambda a: not a["path"].startswith("/srv"),
         ),
         (_rules((1, {"allow": "write"})), "write", lambda a: True),
         ({**_rules((3, {"allow": "batch"})), "policies": {"batch": {"most": 6}}},

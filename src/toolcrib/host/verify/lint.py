@@ -63,8 +63,7 @@ def lint_rules(
     told: set[int] = set()
     for case in cases.values():
         if case.tool is None:
-            if not config.providers:
-                yield from _unmatched(case, subjects)
+            yield from _unmatched(case, subjects)
             if case.dead is not None and not case.alive:
                 told.add(id(case.rule))
                 yield _finding(case, case.dead)

@@ -57,11 +57,6 @@ class _Verification:
 
     def run(self, invariants: Invariants) -> Report:
         config = self.host.config
-        if config.providers:
-            names = ", ".join(config.providers)
-            self.notes.append(
-                f"the tools of providers ({names}) are known only at run time and were left out"
-            )
         if not config.profiles:
             self.notes.append("there are no profiles, so every call is allowed")
         for never in invariants.never:
