@@ -58,7 +58,6 @@ constraints = st.sampled_from(
         {"n": {"in": [1, 5, 7]}},
         {"path": {"prefix": "src/"}},
         {"path": {"glob": "src/*"}, "n": {"min": 2}},
-        {"missing": {"in": ["x"]}},
     ]
 )
 conditions = st.one_of(

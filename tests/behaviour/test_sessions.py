@@ -161,7 +161,9 @@ async def test_a_session_id_does_not_authorise_another_principal() -> None:
 
     async with ToolHost([look]) as host, host.session(principal="ann") as session:
         result = await host.call("look", session=session.id, principal="mallory")
-        assert result.output == "ann"
+        assert (result.status, result.reason) == ("denied", "unauthenticated")
+        assert (await host.call("look", session=session.id, principal="ann")).output == "ann"
+        assert (await host.call("look", session=session.id)).output == "ann"
 
 
 async def test_a_tool_of_one_session_is_nobody_elses() -> None:

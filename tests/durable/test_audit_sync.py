@@ -191,6 +191,7 @@ async def test_asked_call_starts_only_after_its_start_is_on_disk(place: Any, unt
         "call.decided",
         "approval.requested",
         "approval.decided",
+        "approval.used",
         "call.started",
         "ran",
         "call.finished",

@@ -88,9 +88,13 @@ class Inbox:
 
     async def redeem(self, request: ApprovalRequest, call_id: str) -> bool:
         """Use the answer for this call: true for exactly one call, ever."""
-        return await self._store.redeem_request(
+        used = await self._store.redeem_request(
             request.id, key=request.key, call_id=call_id, now=self._clock()
         )
+        if used:
+            facts = {"request": request.id, "by": request.by, "note": request.note}
+            self._announce("approval.used", call_id, facts)
+        return used
 
     async def find_grant(
         self,

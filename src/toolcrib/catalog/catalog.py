@@ -128,6 +128,12 @@ class Catalog:
                     cure="Choose another name or version, or pass replace=True",
                 )
             if len(known) > 1 or same is None:
+                if _version_wire(name, version) in self._entries:
+                    raise NameTaken(
+                        f"{name}@{version} would be {_version_wire(name, version)!r} to a model, "
+                        "which is another tool's name",
+                        cure="Choose another version",
+                    )
                 self._versions[name] = known = {**known, version: entry}
                 self._wires[_version_wire(name, version)] = f"{name}@{version}"
             newest = entry
@@ -199,6 +205,12 @@ class Catalog:
                     cure="Choose another name",
                 )
             self._wires[wire] = name
+        elif name in self._wires:
+            raise NameTaken(
+                f"the name {name!r} (wanted by {entry.owner}) is what models see of "
+                f"{self._wires[name]!r}",
+                cure="Choose another name",
+            )
         for look in looks:
             self._looks[look] = name
 

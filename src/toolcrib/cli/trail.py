@@ -130,6 +130,10 @@ def verify(config: str | None, as_json: bool) -> int:
         raise StoreError(f"{key}: the key is missing, so nothing can be verified. Restore it")
     secret = load_key(key)
     anchored = project.anchor is not None and project.anchor.exists()
+    if project.anchor is not None and not anchored:
+        raise StoreError(
+            f"{project.anchor}: the anchor is missing, so a cut tail would not show. Restore it"
+        )
     anchors = read_anchors(str(project.anchor)) if anchored else []
 
     async def work(store: Store) -> list[RunReport]:

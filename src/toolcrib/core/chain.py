@@ -98,12 +98,12 @@ def seal(run: str, first: int, lines: list[bytes], before: bytes, key: bytes, ti
         lines=b"\n".join(lines),
         hashes=b"".join(hashes),
         before=before,
-        mac=_mac(key, run, first, len(lines), head),
+        mac=_mac(key, run, first, len(lines), time, head),
     )
 
 
-def _mac(key: bytes, run: str, first: int, count: int, head: bytes) -> bytes:
-    return hmac.digest(key, f"{run}:{first}:{count}:".encode() + head, "sha256")
+def _mac(key: bytes, run: str, first: int, count: int, time: float, head: bytes) -> bytes:
+    return hmac.digest(key, f"{run}:{first}:{count}:{time!r}:".encode() + head, "sha256")
 
 
 def verify_run(
@@ -148,7 +148,7 @@ def _check(block: Block, following: int, head: bytes, key: bytes) -> tuple[int, 
         head = hashlib.sha256(head + line).digest()
         if head != block.hashes[32 * index : 32 * index + 32]:
             return following + index, "the record was changed"
-    mac = _mac(key, block.run, block.first, block.count, head)
+    mac = _mac(key, block.run, block.first, block.count, block.time, head)
     if not hmac.compare_digest(mac, block.mac):
         return following, "the signature does not fit: another key, or a forged block"
     return None

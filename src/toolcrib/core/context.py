@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -130,8 +131,8 @@ class ToolContext:
 
     @property
     def cwd(self) -> str:
-        """The folder the session works in."""
-        return "" if self.session is None else self.session.cwd
+        """The folder the session works in; without a session, the process's own."""
+        return os.getcwd() if self.session is None else self.session.cwd  # noqa: PTH109
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -28,6 +28,7 @@ EVENTS: dict[str, str] = {
     "call.finished": "The call ended: status, reason, timings, sizes. The last event of a call.",
     "approval.requested": "A person is asked.",
     "approval.decided": "A person, an approver or the clock answered.",
+    "approval.used": "An answer let this call run; no other call can use it.",
     "grant.created": "An approval will be remembered.",
     "grant.used": "A remembered approval let a call pass.",
     "grant.revoked": "A remembered approval was taken back.",

@@ -121,6 +121,10 @@ class ToolSpec:
                 if isinstance(value, str):
                     raise SpecError(f"tool {self.name}: {name} must be a list, not one string")
                 put(self, name, frozenset(value))
+        if isinstance(cast("Any", self.timeout), str):
+            raise SpecError(
+                f"tool {self.name}: timeout is a number of seconds, not {self.timeout!r}"
+            )
         if self.timeout is not None and not self.timeout > 0:
             raise SpecError(
                 f"tool {self.name}: timeout must be more than 0 seconds, not {self.timeout}"

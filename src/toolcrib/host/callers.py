@@ -32,13 +32,18 @@ class Callers:
     def __init__(self) -> None:
         self.sessions: dict[str, Session] = {}
         self._config = HostConfig()
+        self._configured: dict[int, Principal] = {}
+        """Every principal that a configuration ever described."""
         self._named: dict[str, Principal] = {}
         """Callers that were given by name only; the same object each time."""
 
     def renew(self, config: HostConfig) -> None:
-        """Take over a changed configuration."""
+        """Take over a changed configuration; open sessions follow it."""
         self._config = config
         self._named = {}
+        self._configured |= {id(who): who for who in config.principals.values()}
+        for session in self.sessions.values():
+            session.principal = self.current(session.principal)
 
     @property
     def default(self) -> str | None:
@@ -92,6 +97,11 @@ class Callers:
             who = self.principal(principal)
             return Caller(who, profile, None, str(error), "unauthenticated")
         who = self.principal(principal) if held is None else held.principal
+        if held is not None and principal is not None:
+            named = self.principal(principal)
+            if named.name != who.name:
+                text = f"the session {held.id} is not {named.name}'s"
+                return Caller(named, profile, None, text, "unauthenticated")
         if profile is None and held is not None:
             profile = held.profile
         chosen = self.default if profile is None else profile
@@ -114,6 +124,16 @@ class Callers:
         if profile not in profiles:
             return f"there is no profile {profile!r}; known: {', '.join(profiles) or 'none'}"
         allowed = self._config.principal_profiles.get(who.name)
+        stranger = self._named.get(who.name) is who  # a name that nobody vouches for
+        if stranger and self._config.principal_profiles and profile != self.default:
+            return f"{who.name} is not among the principals, so it may not choose a profile"
         if allowed is not None and profile not in allowed:
             return f"{who.name} may not use the profile {profile}"
         return None
+
+    def current(self, who: Principal) -> Principal:
+        """What the configuration says of this caller today, if it was the configuration that said
+        who it is. One that was taken out of it has nothing left but its name."""
+        if id(who) not in self._configured:
+            return who
+        return self._config.principals.get(who.name) or self.principal(who.name)

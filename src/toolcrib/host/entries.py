@@ -13,7 +13,7 @@ from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Executor
 from toolcrib.core.schema import admit, fill_defaults
-from toolcrib.core.spec import NO_ARGUMENTS, ToolScope, ToolSpec, ToolTemplate
+from toolcrib.core.spec import ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import SpecError
 from toolcrib.executors.python import PythonExecutor, arrived, from_object, unfold
@@ -214,7 +214,8 @@ class Entries:
         found: Any = getattr(thing, "input_schema", None)
         if not found and callable(getattr(thing, "get_schema", None)):
             found = thing.get_schema()
-        found = found or getattr(thing, "parameters", None) or NO_ARGUMENTS
+        # Older tools of that protocol take arguments and describe none: they are not refused.
+        found = found or getattr(thing, "parameters", None) or {"type": "object"}
         schema: dict[str, Any] = dict(found)
         admit(schema)
         spec = ToolSpec(

@@ -18,7 +18,7 @@ from toolcrib.core.protocols import Approver, Executor, Exporter, Extension, Gat
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ConfigError, Denial, HostStopped, NotFound, StoreError
+from toolcrib.errors import ConfigError, Denial, HostStopped, NotFound, SpecError, StoreError
 from toolcrib.executors.python import PythonExecutor
 from toolcrib.host.approvals import Approvals
 from toolcrib.host.artifacts import Artifacts
@@ -29,7 +29,7 @@ from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.session import Session
-from toolcrib.host.strays import stray, unexplained, unreachable
+from toolcrib.host.strays import slip, stray, unexplained, unreachable
 from toolcrib.host.tool import Tool
 from toolcrib.observe.bus import Bus
 from toolcrib.observe.metrics import Metrics
@@ -93,6 +93,8 @@ class ToolHost:
         self._closed = False
         self._local = LOCAL
         self.catalog.on_change(self._catalog_changed)
+        if callable(tools) or isinstance(tools, str | ToolSpec):
+            raise SpecError("ToolHost takes a list of tools", cure="Write ToolHost([…])")
         for thing in tools:
             self.register(thing)
 
@@ -271,13 +273,13 @@ class ToolHost:
         `timeout` limits the tool's own work in seconds; waiting for a person has its own clock.
         """
         run = self._run
-        if run is not None and session is None and type(principal) is not str:
+        if run is not None and session is None and call_id is None and type(principal) is not str:
             book = self.planner.books.get(profile)
             if book is not None:
                 plan = book.get(name)
                 if plan is not None:
                     who = principal or self._local
-                    return run(plan, who, None, arguments, timeout, call_id)
+                    return run(plan, who, None, arguments, timeout, None)
         return self._call(name, arguments, principal, profile, session, timeout, call_id)
 
     async def _call(
@@ -292,6 +294,9 @@ class ToolHost:
         door: str = "python",
         parent: ToolContext | None = None,
     ) -> ToolResult:
+        wrong = slip(name, principal, timeout, call_id)
+        if wrong is not None:
+            raise TypeError(wrong)
         try:
             parts = await self.start()
         except StoreError as error:
@@ -477,7 +482,10 @@ class ToolHost:
         not for this caller, any more."""
         session: Any = ctx.session
         name = ctx.profile.name if ctx.profile else None
+        ctx.principal = self.callers.current(ctx.principal)
         problem = self.callers.problem(ctx.principal, name)
+        if session is not None and session.closed:
+            raise Denial("unauthenticated", f"the session {session.id} has ended")
         if problem is not None:
             raise Denial("not_in_profile", problem)
         return self._plan(ctx.tool, name, session)

@@ -16,7 +16,7 @@ from toolcrib.core.canonical import digest_bytes
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry, Unavailable
 from toolcrib.core.policy import NoPolicy, ToolPolicy
-from toolcrib.core.profile import Profile
+from toolcrib.core.profile import Profile, Rule
 from toolcrib.core.protocols import Exporter, Extension
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import FILE_MODULE, RetryPolicy, ToolSpec
@@ -296,6 +296,7 @@ def _check_profile(
     for rule in profile.rules:
         for name in rule.match.names:
             check(name, f"the rule '{rule.text or rule.verdict}'", rule.source)
+        wrong += _check_arguments(rule, profile, host, built)
     for limit in profile.limits:
         for name in limit.tools:
             check(name, "a limit", limit.source)
@@ -321,6 +322,38 @@ def _check_profile(
                         cure=error.cure,
                     )
                 )
+    return wrong
+
+
+def _check_arguments(
+    rule: Rule, profile: Profile, host: ToolHost, built: Mapping[str, Entry]
+) -> list[ConfigError]:
+    """Constraints on arguments that none of the tools a rule names can have."""
+    named = [built.get(n) or host.catalog.get(n) for n in rule.match.names if not is_glob(n)]
+    schemas = [entry.spec.input_schema for entry in named if entry is not None]
+    if len(schemas) < len(rule.match.names) or not schemas or rule.when is None:
+        return []
+    if any(schema.get("additionalProperties") is not False for schema in schemas):
+        return []
+    known = {str(name) for schema in schemas for name in schema.get("properties", {})}
+    wrong: list[ConfigError] = []
+    for constraint in rule.when.arguments:
+        name = constraint.argument.partition(".")[0]
+        if name not in known:
+            close = did_you_mean(name, known)
+            file, _, line = (constraint.source or rule.source or "").rpartition(":")
+            wrong.append(
+                ConfigError(
+                    f"profile {profile.name}: the rule '{rule.text or rule.verdict}' speaks of the "
+                    f"argument {name!r}, which {', '.join(rule.match.names)} does not have",
+                    file=file or None,
+                    line=int(line) if line.isdigit() else None,
+                    key=f"profiles.{profile.name}",
+                    cure=f"Did you mean {close}?"
+                    if close
+                    else f"Known: {', '.join(sorted(known))}",
+                )
+            )
     return wrong
 
 

@@ -17,7 +17,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.events import Event
 from toolcrib.core.protocols import Approver, Exporter, Store
 from toolcrib.core.settings import HostSettings
-from toolcrib.errors import ConfigError, NotFound
+from toolcrib.errors import ConfigError, NotFound, StoreError
 from toolcrib.host.history import History, Wanted
 from toolcrib.observe.redact import Redactor
 from toolcrib.observe.trail import Trail
@@ -250,6 +250,11 @@ def _key(store: Store, settings: HostSettings) -> bytes:
                 cure="Name a file with host: {audit: {key: FILE}}",
             )
         path = f"{store.path}.key"
+        if store.path.exists() and store.path.stat().st_size and not Path(path).exists():
+            raise StoreError(
+                f"the store {store.path} has a trail and its key {path} is missing. Restore the "
+                "key, or move the store away to begin anew"
+            )
     from toolcrib.stores.keys import load_key
 
     return load_key(Path(path))

@@ -107,11 +107,13 @@ class Planner:
         return kept[1]
 
     def _entry(self, name: str, profile: Profile | None) -> Entry | None:
-        if profile is not None and name in profile.versions:
-            pinned = self._catalog.version(name, profile.versions[name])
-            if pinned is not None:
-                return pinned
-        return self._catalog.get(name)
+        entry = self._catalog.get(name)
+        if profile is None or entry is None or entry.name not in profile.versions:
+            return entry
+        # Whatever it was called by, and never another version in place of one that is gone.
+        wanted = profile.versions[entry.name]
+        named = name.rpartition("@")[2] if "@" in name else wanted
+        return self._catalog.version(entry.name, wanted) if named == wanted else None
 
     def compile(self, entry: Entry, profile: Profile | None) -> Plan:
         """A new plan."""

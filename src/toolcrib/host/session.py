@@ -168,6 +168,6 @@ class Session:
             principal=self.principal.name,
             profile=self.profile,
             cwd=self.cwd,
-            metadata=dict(self.metadata),
+            metadata=self._host.redactor.value(dict(self.metadata)),
             created=self.created,
         )

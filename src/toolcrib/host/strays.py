@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -69,3 +70,19 @@ def unreachable(reason: str, message: str | None, call_id: str | None) -> ToolRe
     row = reason_row(reason)
     failure = Failure(reason=reason, message=message or row.meaning, retryable=row.retry == "yes")
     return ToolResult(call_id=call_id or "", status=row.status, error=failure)
+
+
+_CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
+
+
+def slip(name: object, principal: object, timeout: object, call_id: object) -> str | None:
+    """What is wrong with how `call` was written, as opposed to what it asks for."""
+    if not isinstance(name, str):
+        return f"call() takes a tool's name, not {type(name).__name__}: write call('name', {{…}})"
+    if principal is not None and not isinstance(principal, str | Principal):
+        return f"principal is a name or a Principal, not {type(principal).__name__}"
+    if timeout is not None and (not isinstance(timeout, int | float) or not timeout > 0):
+        return f"timeout is a number of seconds above 0, not {timeout!r}"
+    if call_id is not None and (not isinstance(call_id, str) or not _CALL_ID(call_id)):
+        return f"call_id is 1 to 128 letters, digits and _ . : -, not {ascii(call_id)[:80]}"
+    return None

@@ -123,11 +123,13 @@ class Redactor:
         """`obj` without secrets; copied only along the way to what is hidden."""
         return self._dict(obj, 0) if _type(obj) is dict else self._walk(obj, 0)
 
-    def secrets_in(self, obj: Any) -> Any:
+    def secrets_in(self, obj: Any, depth: int = 0) -> Any:
         """`obj` without the secret values themselves. Telling keys and credential shapes stay:
         a tool may have been called to give them."""
         if not self._forms:
             return obj
+        if depth > MAX_DEPTH:
+            return HIDDEN
         kind = _type(obj)
         if kind is str:
             spans = [span for form in self._forms if form in obj for span in _places(form, obj)]
@@ -135,9 +137,9 @@ class Redactor:
         if kind is int:
             return HIDDEN if obj in self._numbers else obj
         if kind is dict:
-            return {self.secrets_in(k): self.secrets_in(v) for k, v in obj.items()}
+            return {self.secrets_in(k): self.secrets_in(v, depth + 1) for k, v in obj.items()}
         if kind is list or kind is tuple:
-            return [self.secrets_in(item) for item in obj]
+            return [self.secrets_in(item, depth + 1) for item in obj]
         return obj
 
     def encoded(self, data: bytes, *, clean: bool = False) -> bytes:

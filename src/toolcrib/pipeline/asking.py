@@ -17,6 +17,7 @@ from toolcrib.errors import StoreError, ToolcribError
 from toolcrib.pipeline.endings import denied, failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.parts import Asker, Hider
+from toolcrib.pipeline.validate import apart
 
 MOST_ROUNDS = 1000
 """How often a call asks again because identical calls used the answers before it."""
@@ -88,7 +89,7 @@ class Asking:
             flight.noted = {"approval": {"by": final.by, "note": final.note}}
         arguments = flight.arguments
         if final.edited is not None:
-            arguments = final.edited
+            arguments = _restored(final.edited, request.arguments, flight.arguments)
             noted = flight.noted or {}
             noted["arguments_edited"] = True
             noted["arguments"] = self._hider.value(arguments)
@@ -123,7 +124,7 @@ class Asking:
             ),
             tool=plan.name,
             digest=plan.spec.digest,
-            arguments=self._hider.value(flight.arguments),
+            arguments=apart(self._hider.value(flight.arguments)),
             effects=None if effects is None else tuple(sorted(effects)),
             principal=flight.principal.name,
             session=session,
@@ -131,7 +132,7 @@ class Asking:
             door=flight.door,
             revision=plan.revision,
             gate=gate,
-            message=decision.message,
+            message=decision.message and self._hider.text(decision.message),
             rule=decision.rule,
             source=decision.source,
             offered=offered_reaches(rules, effects, session),
@@ -161,3 +162,13 @@ def _rejected(flight: Flight, final: ApprovalRequest, decision: Decision, gate: 
         "approval_rejected", text, rule=decision.rule, source=decision.source, details=details
     )
     return denied(flight, said, gate)
+
+
+def _restored(edited: Any, shown: Any, real: Any) -> Any:
+    """The edited arguments with what was hidden from the approver put back where it was left as
+    it was shown."""
+    if edited == shown:
+        return real
+    if all(isinstance(part, dict) for part in (edited, shown, real)):
+        return {k: _restored(v, shown.get(k), real.get(k)) for k, v in edited.items()}
+    return edited

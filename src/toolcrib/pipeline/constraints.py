@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -11,8 +12,8 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.profile import CONSTRAINT_REASONS, Constraint
 from toolcrib.pipeline.patterns import glob, regex
 
-Holds = Callable[[Any, ToolContext], bool]
-_MISSING = object()
+Holds = Callable[[Any, ToolContext], bool | None]
+"""None: it cannot be told. An allow rule then does not hold; a deny or ask rule does."""
 
 
 def reason_of(constraint: Constraint) -> str:
@@ -46,27 +47,36 @@ def compile_constraint(constraint: Constraint, *, every: bool) -> Callable[[Tool
     path = constraint.argument.split(".")
     holds = _TESTS[constraint.kind](constraint.value)
     whole = constraint.kind in ("max_items", "max_length")
-    quantify = all if every else any
 
     def test(ctx: ToolContext) -> bool:
-        value = _reach(ctx.arguments, path)
-        if value is _MISSING:
-            return False
-        if isinstance(value, list) and not whole:
-            items = cast("list[Any]", value)
-            return bool(items) and quantify(holds(item, ctx) for item in items)
-        return holds(value, ctx)
+        found, complete = _reach(ctx.arguments, path)
+        values = found if whole else [item for value in found for item in _spread(value)]
+        if every:
+            return complete and bool(values) and all(holds(v, ctx) is True for v in values)
+        return any(holds(v, ctx) is not False for v in values)
 
     return test
 
 
-def _reach(arguments: dict[str, Any], path: list[str]) -> Any:
-    value: Any = arguments
+def _spread(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        return [value]
+    return [part for item in cast("list[Any]", value) for part in _spread(item)]
+
+
+def _reach(arguments: dict[str, Any], path: list[str]) -> tuple[list[Any], bool]:
+    """The values at a path, through every item of lists on the way; whether all had it."""
+    values: list[Any] = [arguments]
+    complete = True
     for part in path:
-        if not isinstance(value, Mapping) or part not in value:
-            return _MISSING
-        value = cast("Mapping[str, Any]", value)[part]
-    return value
+        following: list[Any] = []
+        for value in (item for holder in values for item in _spread(holder)):
+            if isinstance(value, Mapping) and part in value:
+                following.append(cast("Mapping[str, Any]", value)[part])
+            else:
+                complete = False
+        values = following
+    return values, complete
 
 
 def _same(value: Any, other: Any) -> bool:
@@ -118,13 +128,16 @@ def _items(most: Any) -> Holds:
 def _path_under(folders: Any) -> Holds:
     roots: list[str] = [folders] if isinstance(folders, str) else list(folders)
 
-    def holds(value: Any, ctx: ToolContext) -> bool:
+    def holds(value: Any, ctx: ToolContext) -> bool | None:
         if not isinstance(value, str) or not value or "\0" in value:
-            return False
-        base = ctx.cwd or "/"
-        path = posixpath.normpath(posixpath.join(base, value))
+            return None
+        path = _normal(ctx.cwd, value)
         for root in roots:
-            top = posixpath.normpath(posixpath.join(base, root))
+            top = _normal(ctx.cwd, root)
+            if path.startswith("/") is not top.startswith("/") or path.startswith(".."):
+                return None  # without a folder to work in, nobody knows where it leads
+            if top == ".":
+                return True
             if path == top or path.startswith(top.rstrip("/") + "/"):
                 return True
         return False
@@ -132,16 +145,29 @@ def _path_under(folders: Any) -> Holds:
     return holds
 
 
+def _normal(cwd: str, path: str) -> str:
+    normal = posixpath.normpath(posixpath.join(cwd, path))
+    return normal[1:] if normal.startswith("//") else normal  # POSIX keeps two slashes apart
+
+
 def _host_in(hosts: Any) -> Holds:
     allowed = [hosts.lower()] if isinstance(hosts, str) else [str(h).lower() for h in hosts]
     exact = {h for h in allowed if not h.startswith("*.")}
     endings = tuple(h[1:] for h in allowed if h.startswith("*."))
 
-    def holds(value: Any, ctx: ToolContext) -> bool:
+    def holds(value: Any, ctx: ToolContext) -> bool | None:
         host = _host(value)
-        return host is not None and (host in exact or (bool(endings) and host.endswith(endings)))
+        if host is None:
+            return None
+        return host in exact or (bool(endings) and host.endswith(endings))
 
     return holds
+
+
+_BARE = re.compile(
+    r"[A-Za-z0-9.-]+(:[0-9]+)?([/?#].*)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?([/?#].*)?"
+).fullmatch
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+").fullmatch
 
 
 def _host(value: Any) -> str | None:
@@ -149,10 +175,14 @@ def _host(value: Any) -> str | None:
     if not isinstance(value, str) or any(c in value for c in "\\\0\t\r\n ") or not value:
         return None
     try:
+        if "://" not in value and not _BARE(value):
+            return None
         parts = urlsplit(value if "://" in value else f"//{value}")
         if parts.username is not None or parts.password is not None:
             return None
-        return parts.hostname.rstrip(".").lower() if parts.hostname else None
+        _ = parts.port  # raises when it is none
+        host = parts.hostname.rstrip(".").lower() if parts.hostname else ""
+        return host if _HOST(host) else None
     except ValueError:
         return None
 

@@ -59,11 +59,11 @@ def denied(flight: Flight, decision: Decision, gate: str, wait: float | None = N
     )
 
 
-def concealed(flight: Flight, result: ToolResult) -> ToolResult:
-    """What the caller is told: under a concealing profile, that there is no such tool. The trail
-    keeps the truth."""
+def concealed(flight: Flight, result: ToolResult, gate: str) -> ToolResult:
+    """What the caller is told: under a concealing profile, that there is no such tool, in the
+    words used for one that does not exist. The trail keeps the truth."""
     profile = flight.plan.profile
-    hidden = result.reason in ("not_in_profile", "role_required") and not flight.attempt
-    if profile is None or not profile.conceal or not hidden:
+    found_out = gate == "find" and result.status == "denied"
+    if profile is None or not profile.conceal or not found_out:
         return result
-    return failed(flight, "unknown_tool", f"{flight.tool}: no such tool")
+    return failed(flight, "unknown_tool", f"{flight.tool}: no such tool", {"gate": "find"})

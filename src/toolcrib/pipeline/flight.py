@@ -13,7 +13,7 @@ from toolcrib.core.canonical import canonical, digest_bytes
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, Decision
 from toolcrib.core.events import NOTHING, CallRecord, CloseRecord
-from toolcrib.core.result import ToolResult
+from toolcrib.core.result import Failure, ToolResult
 from toolcrib.pipeline.parts import Hider
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.shaping import captured, encode
@@ -34,6 +34,8 @@ class Flight(ToolContext):
     decision: Decision = ABSTAIN
     gate = ""
     encoded = b""
+    unchecked = False
+    """Whether the arguments may be anything, since they did not pass the schema."""
     """The arguments as JSON."""
     task: asyncio.Task[Any] | None = None
     stop: str | None = None
@@ -59,6 +61,7 @@ class Flight(ToolContext):
 
     def take_unchecked(self, arguments: Any) -> None:
         """Keep arguments that were never validated, as far as they can be written down."""
+        self.unchecked = True
         try:
             self.encoded = encode(arguments)
         except (TypeError, ValueError, RecursionError):
@@ -69,7 +72,12 @@ class Flight(ToolContext):
         encoded = self.encoded
         if not encoded:
             return NOTHING, None
-        if self.plan.clean and len(encoded) <= limit and not hider.has_secrets:
+        if (
+            self.plan.clean
+            and not self.unchecked
+            and len(encoded) <= limit
+            and not hider.has_secrets
+        ):
             return msgspec.Raw(encoded), None
         value = msgspec.json.decode(encoded)
         shown = hider.value(value)
@@ -95,7 +103,7 @@ class Flight(ToolContext):
         run_s = ((self.finished or now) - self.started) / 1e9 if self.attempt else 0.0
         session = None if self.session is None else self.session.id
         status, reason = result.status, result.reason
-        message = hider.text(failure.message) if failure is not None else None
+        message = hider.text(_kept_words(failure)) if failure is not None else None
         running = failure.still_running if failure is not None else False
         if self.opened:
             return CloseRecord(
@@ -112,3 +120,13 @@ class Flight(ToolContext):
             arguments_hash, self.decide_ns / 1e9, status, reason, message, output, size,
             output_hash, self.attempt, self.wait_s, self.queue_s, run_s, self.total_s, running,
         )  # fmt: skip
+
+
+def _kept_words(failure: Failure) -> str:
+    """What the trail keeps of a failure's message. That of wrong arguments quotes them, and a
+    password in a sentence is not known by its key any more: where and which rule is enough."""
+    problems: Any = failure.details.get("problems")
+    if failure.reason != "invalid_arguments" or not problems:
+        return failure.message
+    places = ", ".join(f"{p['path'] or 'they'} ({p['rule']})" for p in problems[:10])
+    return f"the arguments do not fit: {places}"

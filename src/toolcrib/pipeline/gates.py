@@ -28,6 +28,8 @@ class Check(NamedTuple):
     name: str
     constant: Decision | None
     test: Callable[[ToolContext], Decision]
+    of_caller: bool = False
+    """Whether it is one of our own that may look at the caller alone; names can be anybody's."""
 
 
 def constant(name: str, decision: Decision) -> Check:
@@ -94,7 +96,7 @@ def profile_check(profile: Profile, spec: ToolSpec) -> Check:
                 said.append(decision)
         return _settle(profile, said, missed)
 
-    return Check("profile", None, test)
+    return Check("profile", None, test, of_caller=True)
 
 
 def may_reach(profile: Profile, spec: ToolSpec, who: Principal) -> bool:
@@ -175,7 +177,7 @@ def role_check(spec: ToolSpec) -> Check:
         message = f"{ctx.principal.name} lacks {missing}"
         return Decision.deny("role_required", message, rule=f"permissions of {spec.name}")
 
-    return Check("role", None, test)
+    return Check("role", None, test, of_caller=True)
 
 
 def tool_check(spec: ToolSpec) -> Check | None:

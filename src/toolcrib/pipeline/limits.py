@@ -40,6 +40,7 @@ class Meter:
         "_repeats",
         "_speed",
         "_stamp",
+        "_sweep_at",
         "_tokens",
         "_waiting",
         "limit",
@@ -62,6 +63,7 @@ class Meter:
         self._period_used = 0
         self._budget_used = 0
         self._repeats: dict[str, deque[float]] = {}
+        self._sweep_at = 10_000
         self._waiting: deque[asyncio.Future[bool]] = deque()
         self.running = 0
 
@@ -109,7 +111,10 @@ class Meter:
         """Give back what a call took that never started."""
         with self._lock:
             if self.limit.calls is not None:
-                self._tokens = min(self._tokens + 1.0, float(self.limit.calls.count))
+                most = float(self.limit.calls.count)
+                self._tokens += 1.0
+                if self._tokens > most:
+                    self._tokens = most
             self._period_used = max(0, self._period_used - 1)
             self._budget_used = max(0, self._budget_used - 1)
 
@@ -155,8 +160,10 @@ class Meter:
                 if len(seen) >= limit.repeat.count:
                     text = f"the same call {limit.repeat.count} times in {_span(limit.repeat)}"
                     return self._refuse("loop_detected", text, None)
-            if len(self._repeats) > 10_000:
-                self._repeats = {k: v for k, v in self._repeats.items() if v}
+            if len(self._repeats) > self._sweep_at:
+                past = now - limit.repeat.seconds
+                self._repeats = {k: v for k, v in self._repeats.items() if v and v[-1] > past}
+                self._sweep_at = max(10_000, 2 * len(self._repeats))
         return None
 
     def _refuse(self, reason: str, text: str, wait: float | None) -> Refusal:
@@ -164,8 +171,12 @@ class Meter:
         return Refusal(Decision.deny(reason, text, rule=rule, source=self.limit.source), wait)
 
     def _refill(self, rate: Rate, now: float) -> None:
-        tokens = self._tokens + (now - self._stamp) * rate.count / rate.seconds
-        self._tokens = min(tokens, float(rate.count))
+        # As in `begin`: no call between reading and writing, or a begin in between is forgotten.
+        speed, most = rate.count / rate.seconds, float(rate.count)
+        tokens = self._tokens + (now - self._stamp) * speed
+        if tokens > most:
+            tokens = most
+        self._tokens = tokens
         self._stamp = now
 
     def _turn(self, quota: Rate, now: float) -> None:

@@ -312,8 +312,6 @@ class Pipeline:
             text = f"the tool returned a result that is none: {wrong}"
             return failed(flight, "invalid_output", text)
         result = msgspec.structs.replace(result, call_id=flight.call_id)
-        if self.hider.has_secrets:
-            result = hide(result, self.hider)
         try:
             output, encoded = plain(result.output)
             changes: dict[str, Any] = {"output": output, "metadata": plain(result.metadata)[0]}
@@ -321,6 +319,12 @@ class Pipeline:
                 changes["content"] = plain(result.content)[0]
             if result.error is not None:
                 changes["error"] = spoken(result.error, result.status)
+            if self.hider.has_secrets:
+                # Behind `plain`: only JSON values can be looked through.
+                result = hide(msgspec.structs.replace(result, **changes), self.hider)
+                changes = {n: getattr(result, n) for n in ("metadata", "content", "error")}
+                output, encoded = plain(result.output)
+                changes["output"] = output
         except NotJson as error:
             return failed(flight, "invalid_output", str(error))
         if result.status == "ok" and plan.checks_output and not plan.output.is_valid(output):
@@ -353,7 +357,7 @@ class Pipeline:
             flight.take_unchecked(arguments)
         flight.decided(decision, gate)
         result = await self.record.end(flight, denied(flight, decision, gate, wait))
-        return concealed(flight, result)
+        return concealed(flight, result, gate)
 
     def _stopped(self, flight: Flight) -> ToolResult | None:
         """The result of a call that the clock or a cancel stopped; None when it was the caller."""
@@ -383,13 +387,17 @@ class Pipeline:
         refusal = plan.refused(flight.principal)
         if refusal is not None:
             return refusal
+        asked_under = flight.plan.revision
         flight.plan = plan
         flight.spec, flight.policy, flight.profile = plan.spec, plan.policy, plan.profile
         try:
             prepare(plan, flight, arguments, self.settings.max_arguments)
         except Invalid as invalid:
             return invalid.result(flight)
-        return decide(plan, flight)
+        said = decide(plan, flight)
+        if said.verdict == "ask" and plan.revision != asked_under:
+            return Decision.deny("approval_expired", "the rules changed while the call waited")
+        return said
 
     def _wheel_of(self, loop: asyncio.AbstractEventLoop) -> Wheel:
         wheel = self.wheels.get(loop)

@@ -285,7 +285,7 @@ def _checks(plan: Plan, gates: Sequence[Gate], policy_source: str | None) -> tup
 
 def _for_caller(check: Check, plan: Plan, who: Principal) -> Check:
     """A gate that looks at the caller and not at the arguments says the same to all its calls."""
-    if check.constant is not None or check.name not in ("profile", "role"):
+    if check.constant is not None or not check.of_caller:
         return check
     profile = plan.profile
     if check.name == "profile" and profile is not None:

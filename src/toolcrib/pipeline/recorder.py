@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from time import monotonic_ns
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ class Recorder:
         plan = flight.plan
         arguments, arguments_hash = flight.kept_arguments(self.hider, self.settings.audit_capture)
         record = OpenRecord(
-            time.time(),
+            time.time() - (monotonic_ns() - flight.began) / 1e9,
             flight.call_id,
             plan.name,
             flight.principal.name,

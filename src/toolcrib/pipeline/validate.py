@@ -43,6 +43,13 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
     copy: Any = arguments.copy if type(arguments) is dict else None
     args: dict[str, Any] = copy() if copy else _copied(flight, arguments)
     flight.arguments = flight.typed = args
+    if not plan.flat:
+        # What is inside is the caller's still, who could change it after it was approved.
+        try:
+            flight.arguments = flight.typed = args = apart(args)
+        except RecursionError as error:
+            flight.take_unchecked(args)
+            raise Invalid([_unfit(args, error)]) from None
     if plan.defaults is not None:
         for name, value in plan.defaults.items():
             if name not in args:
@@ -55,9 +62,6 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
         raise Invalid([_unfit(args, error)]) from None
     if not fits or len(encoded) > limit or (plan.floats and b"null" in encoded):
         _look_closer(plan, args, flight, fits, limit)
-    if not plan.flat:
-        # What is inside is the caller's still, who could change it after it was approved.
-        flight.arguments = flight.typed = args = decode(encoded)
     if plan.convert is not None:
         try:
             flight.typed = plan.convert(args)
@@ -69,6 +73,7 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
 
 def _look_closer(plan: Plan, args: dict[str, Any], flight: Flight, fits: bool, limit: int) -> None:
     if not fits:
+        flight.unchecked = True
         raise Invalid(list(plan.validator.problems(args)) or [_problem("does not fit the schema")])
     size = len(flight.encoded)
     if size > limit:
@@ -82,8 +87,18 @@ def _look_closer(plan: Plan, args: dict[str, Any], flight: Flight, fits: bool, l
         raise Invalid([Problem(path="", message=str(error), rule="json")]) from None
 
 
-decode = msgspec.json.Decoder().decode
 _FLAT = frozenset({str, int, float, bool, type(None)})
+
+
+def apart(value: Any) -> Any:
+    """Lists and objects of our own: who holds the caller's could change them after the check."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value).items()
+        return {k: v if v.__class__ in _FLAT else apart(v) for k, v in pairs}
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return [v if v.__class__ in _FLAT else apart(v) for v in items]
+    return value
 
 
 def _problem(message: str) -> Problem:

@@ -23,20 +23,21 @@ class PathsPolicy(ToolPolicy):
 
     def check(self, ctx: ToolContext) -> Decision | None:
         """Deny the first path that leads outside."""
-        base = ctx.cwd or "/"
-        top = posixpath.normpath(posixpath.join(base, self.root))
+        top = posixpath.normpath(posixpath.join(ctx.cwd, self.root))
         for name in self.arguments:
             value: Any = ctx.arguments.get(name)
             many = cast("list[Any]", value) if isinstance(value, list) else [value]
             for path in many:
-                if path is not None and not _below(path, base, top):
+                if path is not None and not _below(path, ctx.cwd, top):
                     where = "the session's folder" if self.root == "." else repr(self.root)
                     return self.deny("path_outside_root", f"{path!r} is outside {where}")
         return None
 
 
 def _below(path: Any, base: str, top: str) -> bool:
-    if not isinstance(path, str) or "\0" in path:
+    if not isinstance(path, str) or "\0" in path or path.startswith("//"):
         return False
     full = posixpath.normpath(posixpath.join(base, path))
+    if top == ".":  # there is no folder: only what stays within it for sure
+        return not full.startswith(("/", ".."))
     return full == top or full.startswith(top.rstrip("/") + "/")

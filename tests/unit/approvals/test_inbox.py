@@ -31,9 +31,11 @@ async def test_a_call_waits_until_it_is_allowed_and_uses_the_answer_once(
     assert await inbox.redeem(final, "c1")
     assert not await inbox.redeem(final, "c1")
     assert (await inbox.get(final.id)).state == "used"
-    assert desk.types() == ["approval.requested", "approval.decided"]
+    assert desk.types() == ["approval.requested", "approval.decided", "approval.used"]
     decided = desk.data("approval.decided")
     assert (decided["answer"], decided["by"], decided["via"]) == ("allow", "ana", "host")
+    used = desk.data("approval.used")
+    assert used == {"request": final.id, "by": "ana", "note": "fine"}
     assert await inbox.grants() == []
 
 

@@ -99,10 +99,6 @@ def _of(*rules: dict[str, Any], **settings: Any) -> list[tuple[str, str | None, 
             "never_holds", None, "no value of mode that write takes meets glob",
         ),
         (
-            [{"allow": "read", "when": {"arguments": {"paht": {"prefix": "/srv"}}}}],
-            "never_holds", None, "read has no argument paht",
-        ),
-        (
             [{"allow": ["read", "git"], "when": {"arguments": {"path": {"prefix": "/srv"}}}}],
             "never_holds", "git", "git has no argument path",
         ),
