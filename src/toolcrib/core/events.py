@@ -111,6 +111,30 @@ class OkRecord(msgspec.Struct, array_like=True, tag="ok", gc=False):
     total_ns: int
 
 
+class BeginRecord(msgspec.Struct, array_like=True, tag="begin", gc=False):
+    """The short form of `OpenRecord`: allowed at once, and all of it kept."""
+
+    time: int
+    """Nanoseconds since 1970, when the call was about to run."""
+    call_id: str
+    about: msgspec.Raw
+    arguments: msgspec.Raw
+    decide_ns: int
+    since_ns: int
+    """How long before that the call arrived."""
+
+
+class DoneRecord(msgspec.Struct, array_like=True, tag="done", gc=False):
+    """The short form of `CloseRecord`: it ended well, at the first attempt, without waiting."""
+
+    time: int
+    call_id: str
+    about: msgspec.Raw
+    output: float | int | bool | None
+    run_ns: int
+    total_ns: int
+
+
 class OpenRecord(msgspec.Struct, array_like=True, tag="open", gc=False):
     """The first half of a call that is written in two: until it starts (verdict `allow`) or waits
     for a person (verdict `ask`)."""
@@ -177,38 +201,59 @@ class FactRecord(msgspec.Struct, array_like=True, tag="fact", gc=False):
     data: dict[str, Any]
 
 
-Record = OkRecord | CallRecord | OpenRecord | StartRecord | CloseRecord | FactRecord
-decode_record = msgspec.json.Decoder(Record).decode
+LongRecord = CallRecord | OpenRecord | StartRecord | CloseRecord | FactRecord
+"""What a reader meets."""
+Record = LongRecord | OkRecord | BeginRecord | DoneRecord
+"""What a writer writes; the short forms say the same with less."""
+_decode = msgspec.json.Decoder(Record).decode
+
+
+def decode_record(line: bytes) -> LongRecord:
+    """A record as it stands on the trail, in its long form."""
+    return whole(_decode(line))
+
+
 encode_record = msgspec.json.Encoder().encode
 
 
 def events_of(record: Record, run: str, seq: int) -> Iterator[Event]:
     """The events of one stored record, in order."""
-    for index, (type_, time, call_id, data) in enumerate(_facts(record)):
+    for index, (type_, time, call_id, data) in enumerate(_facts(whole(record))):
         yield Event(id=f"{run}.{seq}.{index}", type=type_, time=time, call_id=call_id, data=data)
 
 
-def whole(r: OkRecord) -> CallRecord:
-    """The long form of a short record."""
+def whole(r: Record) -> LongRecord:
+    """The long form of a record."""
+    if not isinstance(r, OkRecord | BeginRecord | DoneRecord):
+        return r
     tool, principal, session, profile, door, gate, rule, source = msgspec.json.decode(r.about)
-    total = r.total_ns / 1e9
+    time = r.time / 1e9
+    if isinstance(r, BeginRecord):
+        return OpenRecord(
+            time - r.since_ns / 1e9, r.call_id, tool, principal, session, profile, door, None,
+            "allow", gate, rule, source, r.arguments, len(bytes(r.arguments)), None,
+            r.decide_ns / 1e9,
+        )  # fmt: skip
     output = msgspec.Raw(encode_record(r.output))
+    size, total, run = len(bytes(output)), r.total_ns / 1e9, r.run_ns / 1e9
+    if isinstance(r, DoneRecord):
+        return CloseRecord(
+            time, r.call_id, tool, principal, session, "ok", None, None, output, size, None,
+            1, 0.0, 0.0, run, total,
+        )  # fmt: skip
     return CallRecord(
-        r.time / 1e9 - total, r.call_id, tool, principal, session, profile, door, None,
+        time - total, r.call_id, tool, principal, session, profile, door, None,
         "allow", gate, rule, source, r.arguments, len(bytes(r.arguments)), None, r.decide_ns / 1e9,
-        "ok", None, None, output, len(bytes(output)), None,
-        1, 0.0, 0.0, r.run_ns / 1e9, total,
+        "ok", None, None, output, size, None, 1, 0.0, 0.0, run, total,
     )  # fmt: skip
 
 
 _Fact = tuple[str, float, str | None, dict[str, Any]]
 
 
-def _facts(record: Record) -> Iterator[_Fact]:
+def _facts(record: LongRecord) -> Iterator[_Fact]:
     if isinstance(record, FactRecord):
         yield record.event, record.time, record.call_id, record.data
-    elif isinstance(record, OkRecord):
-        yield from _facts(whole(record))
     elif isinstance(record, StartRecord):
         data: dict[str, Any] = {"wait_s": record.wait_s}
         if record.arguments_size:

@@ -14,13 +14,11 @@ from toolcrib.core.events import (
     CloseRecord,
     Event,
     FactRecord,
-    OkRecord,
+    LongRecord,
     OpenRecord,
-    Record,
     StartRecord,
     decode_record,
     events_of,
-    whole,
 )
 from toolcrib.core.protocols import Store
 
@@ -102,7 +100,7 @@ class History:
     unreadable: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     """Run and number of the records that are no records: verify says more."""
 
-    async def records(self) -> AsyncIterator[tuple[str, int, Record]]:
+    async def records(self) -> AsyncIterator[tuple[str, int, LongRecord]]:
         """Every record with its run and number, in writing order."""
         position = 0
         while blocks := await self.store.blocks(after=position, limit=_BLOCKS):
@@ -141,8 +139,6 @@ class History:
         async for _, _, record in self.records():
             if isinstance(record, FactRecord | StartRecord):
                 continue
-            if isinstance(record, OkRecord):
-                record = whole(record)
             if isinstance(record, OpenRecord):
                 waiting[record.call_id] = _opened(record)
                 continue

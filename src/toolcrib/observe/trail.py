@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import math
 import os
@@ -108,6 +109,9 @@ class Trail:
         self._sealed = 0
         self._head = START
         self._stuck: Block | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loops = 0
+        """The loop that waited last, and how often it was another one: mostly there is just one."""
         self._carried: list[asyncio.Future[None]] = []
         """Calls that wait for the block that is on its way."""
         store.attach(self)
@@ -140,7 +144,10 @@ class Trail:
             return None
         if self._finished:
             raise StoreError("the trail cannot be written: the host has stopped")
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        if loop is not self._loop:
+            self._loops, self._loop = self._loops + 1, loop
         seq = self._next()
         self._pending.append((seq, record, future))
         self._store.poke(now=True)
@@ -165,10 +172,14 @@ class Trail:
                 return self._stuck
             self._poked = False
             batch = self._in_order()
-            lines = [_line(record) for _, record, _ in batch]
-            self._carried += [future for _, _, future in batch if future is not None]
-            if not lines:
+            if not batch:
                 return None
+            _, records, futures = zip(*batch, strict=True)
+            try:
+                lines = list(map(_encode, records))
+            except (TypeError, ValueError, OverflowError, RecursionError):
+                lines = list(map(_line, records))
+            self._carried += [future for future in futures if future is not None]
             block = seal(self.run, self._sealed + 1, lines, self._head, self._key, time.time())
             self._stuck = block
             return block
@@ -199,7 +210,7 @@ class Trail:
             self.broken = problem
             # Records that came while a block was stuck have poked for nothing.
             self._poked = more = bool(self._pending or self._late)
-        _resolve(carried, problem)
+        self._wake(carried, problem)
         if more:
             self._store.poke(now=True)
 
@@ -214,7 +225,13 @@ class Trail:
             carried += [future for _, _, future in behind if future is not None]
             self._late = [(seq, record, None) for seq, record, _ in behind]
             self.broken = problem
-        _resolve(carried, problem)
+        self._wake(carried, problem)
+
+    def _wake(self, carried: list[asyncio.Future[None]], problem: StoreError | None) -> None:
+        if self._loops == 1 and self._loop is not None and carried:
+            _tell_loop(self._loop, carried, problem)
+        else:
+            _resolve(carried, problem)
 
     def retry(self) -> None:
         """Try again to write what could not be written."""
@@ -265,10 +282,15 @@ def _resolve(futures: list[asyncio.Future[None]], error: StoreError | None) -> N
     for future in futures:
         by_loop.setdefault(future.get_loop(), []).append(future)
     for loop, group in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_set, group, error)
-        except RuntimeError:  # the loop was closed meanwhile: nobody waits there any more
-            continue
+        _tell_loop(loop, group, error)
+
+
+def _tell_loop(
+    loop: asyncio.AbstractEventLoop, group: list[asyncio.Future[None]], error: StoreError | None
+) -> None:
+    # A loop that was closed meanwhile has nobody waiting any more.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_set, group, error)
 
 
 def _set(futures: list[asyncio.Future[None]], error: StoreError | None) -> None:

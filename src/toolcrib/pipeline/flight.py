@@ -12,10 +12,10 @@ import msgspec
 from toolcrib.core.canonical import canonical, digest_bytes
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, Decision
-from toolcrib.core.events import NOTHING, CallRecord, CloseRecord
+from toolcrib.core.events import NOTHING, CallRecord, CloseRecord, DoneRecord
 from toolcrib.core.result import Failure, ToolResult
 from toolcrib.pipeline.parts import Hider
-from toolcrib.pipeline.plan import Plan
+from toolcrib.pipeline.plan import Plan, Seat
 from toolcrib.pipeline.shaping import captured, encode
 
 NEVER = float("inf")
@@ -34,9 +34,11 @@ class Flight(ToolContext):
     decision: Decision = ABSTAIN
     gate = ""
     encoded = b""
+    """The arguments as JSON."""
     unchecked = False
     """Whether the arguments may be anything, since they did not pass the schema."""
-    """The arguments as JSON."""
+    seat: Seat | None = None
+    """Where the caller sits, for calls that may be written short."""
     task: asyncio.Task[Any] | None = None
     stop: str | None = None
     """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
@@ -86,10 +88,27 @@ class Flight(ToolContext):
             return msgspec.Raw(encoded), None
         return captured(kept, limit), digest_bytes(encoded)
 
-    def record(self, result: ToolResult, hider: Hider, limit: int) -> CallRecord | CloseRecord:
+    def _plainly(self, result: ToolResult) -> bool:
+        """Whether it ended as most calls do: well, at once, with a number or nothing."""
+        return (
+            type(result.output) in self.plan.plain_outputs
+            and result.status == "ok"
+            and self.attempt == 1
+            and not self.wait_s
+            and not self.queue_s
+        )
+
+    def record(
+        self, result: ToolResult, hider: Hider, limit: int
+    ) -> CallRecord | CloseRecord | DoneRecord:
         """The record of this ending: the whole call, or its second half."""
         plan, now = self.plan, monotonic_ns()
-        self.total_s = (now - self.began) / 1e9
+        total = now - self.began
+        self.total_s = total / 1e9
+        if self.seat is not None and self.opened and self._plainly(result):
+            run = self.finished - self.started
+            output = result.output
+            return DoneRecord(time.time_ns(), self.call_id, self.seat.about, output, run, total)
         failure = result.error
         output, output_hash, size = NOTHING, None, 0
         if result.status != "denied" and result.output is not None:

@@ -194,6 +194,7 @@ class Pipeline:
 
             # on record before it runs
             if plan.sync or flight.opened or trail.live:
+                flight.seat = seat
                 try:
                     written = self.record.start(flight)
                     if written is not None:

@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.context import ToolContext
-from toolcrib.core.events import OpenRecord, StartRecord
+from toolcrib.core.events import BeginRecord, OpenRecord, Record, StartRecord
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
 from toolcrib.pipeline.endings import failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.parts import Hider, TrailWriter
+from toolcrib.pipeline.plan import Seat
 from toolcrib.pipeline.shaping import hide
 
 
@@ -61,7 +62,19 @@ class Recorder:
 
     def open(self, flight: Flight, verdict: str) -> asyncio.Future[None] | None:
         flight.opened = True
-        plan = flight.plan
+        plan, seat = flight.plan, flight.seat
+        if seat is not None and verdict == "allow" and self._short(flight, seat):
+            return self._put(
+                flight,
+                BeginRecord(
+                    time.time_ns(),
+                    flight.call_id,
+                    seat.about,
+                    msgspec.Raw(flight.encoded),
+                    flight.decide_ns,
+                    monotonic_ns() - flight.began,
+                ),
+            )
         arguments, arguments_hash = flight.kept_arguments(self.hider, self.settings.audit_capture)
         record = OpenRecord(
             time.time() - (monotonic_ns() - flight.began) / 1e9,
@@ -81,7 +94,24 @@ class Recorder:
             arguments_hash,
             flight.decide_ns / 1e9,
         )
-        if verdict == "allow" and plan.sync:
+        if verdict == "allow":
+            return self._put(flight, record)
+        self.trail.append(record)
+        return None
+
+    def _short(self, flight: Flight, seat: Seat) -> bool:
+        """Whether the short forms say all there is to say of the call so far."""
+        return (
+            flight.decision is seat.base
+            and flight.plan.clean
+            and flight.parent_id is None
+            and len(flight.encoded) <= self.settings.audit_capture
+            and not self.hider.has_secrets
+        )
+
+    def _put(self, flight: Flight, record: Record) -> asyncio.Future[None] | None:
+        """On the trail; with something to wait for where the call's effects ask for it."""
+        if flight.plan.sync:
             return self.trail.append_and_wait(record)
         self.trail.append(record)
         return None
@@ -94,10 +124,7 @@ class Recorder:
             kept, hashed = flight.kept_arguments(self.hider, self.settings.audit_capture)
             record.arguments, record.arguments_hash = kept, hashed
             record.arguments_size = len(flight.encoded)
-        if flight.plan.sync:
-            return self.trail.append_and_wait(record)
-        self.trail.append(record)
-        return None
+        return self._put(flight, record)
 
     def note(self, flight: ToolContext, type: str, data: dict[str, Any]) -> None:
         """A fact from the middle of a call: what came before it goes on the trail first."""
