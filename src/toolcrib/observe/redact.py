@@ -59,17 +59,14 @@ class Redactor:
 
     def __init__(self, patterns: Iterable[str] = (), secrets: Iterable[str] = ()) -> None:
         self._own = tuple(own_pattern(pattern) for pattern in patterns)
+        self.has_secrets = False
+        """Whether there are values to look for in every text."""
         self._forms: tuple[str, ...] = ()
         self._numbers: frozenset[int] = frozenset()
         self._shortest = SHORTEST_SHAPE
         self._plain = _PLAIN
         self._keys: dict[Any, _Rule | None] = {}
         self._add(secrets)
-
-    @property
-    def has_secrets(self) -> bool:
-        """Whether there are values to look for in every text."""
-        return bool(self._forms)
 
     def add_secret(self, value: str) -> bool:
         """Hide `value` from now on; False when it is too short to be looked for."""
@@ -79,6 +76,7 @@ class Redactor:
         usable = [value for value in values if len(value.strip()) >= MIN_SECRET]
         forms = set(self._forms).union(*map(forms_of, usable))
         self._forms = tuple(sorted(forms, key=len))
+        self.has_secrets = bool(self._forms)
         digits = (v.strip() for v in usable)
         self._numbers |= {int(v) for v in digits if v.isascii() and v.isdigit() and len(v) < 1000}
         self._plain = _PLAIN - {int} if self._numbers else _PLAIN

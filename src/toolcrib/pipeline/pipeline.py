@@ -33,7 +33,7 @@ from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check, fault, proper
-from toolcrib.pipeline.limits import Meter
+from toolcrib.pipeline.limits import Meter, Refusal
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
@@ -113,13 +113,11 @@ class Pipeline:
                 return await self._refuse(flight, fault("seat", type(error).__name__), "find")
 
         # find, pin
-        refusal = seat.refusal
-        if refusal is None and (plan.gates or plan.outage is not None):
-            refusal = plan.hidden(who) or plan.outage
-        if refusal is None and (parent is not None or self.stopping or trail.broken is not None):
-            refusal = self._out_of_order(flight)
-        if refusal is not None:
-            return await self._refuse(flight, refusal, "find", arguments)
+        if not seat.clear or parent is not None or self.stopping or trail.broken is not None:
+            refusal = seat.refusal or plan.hidden(who) or plan.outage
+            refusal = refusal or self._out_of_order(flight)
+            if refusal is not None:
+                return await self._refuse(flight, refusal, "find", arguments)
 
         # validate
         try:
@@ -147,26 +145,22 @@ class Pipeline:
             return await self._refuse(flight, decision, gate)
 
         # reserve: with a place to run in the same step, where nobody has to be asked
+        common = plan.clean and decision is seat.base and parent is None
         meters = seat.meters
         held = 0
         if meters:
-            at_once = decision.verdict == "allow"
-            taken = 0
             try:
-                for taken, meter in enumerate(meters):
-                    if at_once and held == taken and meter.begin():
-                        held = taken + 1
-                        continue
-                    over = meter.take(flight.fingerprint() if plan.repeats else None)
-                    if over is not None:
-                        _give_back(meters[:taken], held)
-                        return await self._refuse(
-                            flight, over.decision, "limit", wait=over.retry_after
-                        )
+                if decision.verdict == "allow":
+                    while held < len(meters) and meters[held].begin():
+                        held += 1
+                over = None if held == len(meters) else _take(flight, meters, held)
             except Exception as error:
-                _give_back(meters[:taken], held)
-                broken = fault("limit", type(error).__name__)
-                return await self._refuse(flight, broken, "limit")
+                over = Refusal(fault("limit", type(error).__name__), None)
+            if over is not None:
+                for meter in meters[:held]:
+                    meter.refund()
+                    meter.leave()
+                return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
 
         loop = get_running_loop()
         wheel = self._wheel
@@ -176,6 +170,7 @@ class Pipeline:
         try:
             # ask, recheck
             if decision.verdict == "ask":
+                common = False
                 wheel.watch(flight, None)
                 self.record.open(flight, "ask")
                 ending = await self.asking.settle(flight, decision, gate, self._recheck)
@@ -186,6 +181,7 @@ class Pipeline:
 
             # queue
             while held < len(meters):
+                common = False
                 refused = await self._enter(flight, meters[held], wheel)
                 if refused is not None:
                     _refund(meters)
@@ -194,6 +190,7 @@ class Pipeline:
 
             # on record before it runs
             if plan.sync or flight.opened or trail.live:
+                common = False
                 flight.seat = seat
                 try:
                     written = self.record.start(flight)
@@ -207,6 +204,7 @@ class Pipeline:
 
             # run
             if plan.spec.retry is not None:
+                common = False
                 value: Any = await attempts(
                     plan, flight, wheel, self._time(timeout), self.record.note, self.hider
                 )
@@ -234,9 +232,8 @@ class Pipeline:
             raise
         finally:
             wheel.running.pop(flight, None)
-            if held:
-                for meter in meters[:held]:
-                    meter.leave()
+            for meter in meters if held == len(meters) else meters[:held]:
+                meter.leave()
 
         # shape
         if flight.stop is not None:
@@ -246,20 +243,12 @@ class Pipeline:
         result = ToolResult(call_id=flight.call_id, output=value)
         if (
             type(value) not in plan.plain_outputs
+            or self.hider.has_secrets
             or (type(value) is float and value - value != 0.0)
             or flight.noted is not None
-            or self.hider.has_secrets
         ):
             return await self.record.end(flight, self._shape(plan, flight, result))
-        if (
-            flight.opened
-            or flight.queue_s
-            or decision is not seat.base
-            or flight.parent_id is not None
-            or flight.attempt != 1
-            or not plan.clean
-            or len(flight.encoded) > self.settings.audit_capture
-        ):
+        if not common or flight.opened or len(flight.encoded) > self.settings.audit_capture:
             return await self.record.end(flight, result)
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began
@@ -433,12 +422,20 @@ def decide(plan: Plan, flight: ToolContext) -> Decision:
     return max(said, key=lambda decision: RANK[decision.verdict])
 
 
-def _give_back(meters: tuple[Meter, ...], held: int) -> None:
-    """Undo what the first meters of a call were charged, its running places included."""
-    for index, meter in enumerate(meters):
-        meter.refund()
-        if index < held:
-            meter.leave()
+def _take(flight: Flight, meters: tuple[Meter, ...], held: int) -> Refusal | None:
+    """Use one call of the meters behind the first `held`: of all of them, or of none."""
+    fingerprint = flight.fingerprint() if flight.plan.repeats else None
+    index = held
+    try:
+        for index in range(held, len(meters)):
+            over = meters[index].take(fingerprint)
+            if over is not None:
+                _refund(meters[held:index])
+                return over
+    except Exception:
+        _refund(meters[held:index])
+        raise
+    return None
 
 
 def _refund(meters: tuple[Meter, ...]) -> None:

@@ -46,6 +46,7 @@ class Seat:
         "about",
         "base",
         "base_gate",
+        "clear",
         "door",
         "dynamic",
         "meters",
@@ -69,6 +70,8 @@ class Seat:
         self.session = session
         self.door = door
         self.refusal = refusal
+        self.clear = False
+        """Whether nothing has to be looked at before the arguments are."""
         self.base, self.base_gate = _settle(checks)
         """The strongest answer among the gates that say the same to every call of this caller."""
         self.dynamic = tuple(check for check in checks if check.constant is None)
@@ -241,6 +244,7 @@ class Plan:
                 meters=self.meters(who, name),
                 about=(self.name, who.name, name, self.profile_name, door),
             )
+            seat.clear = seat.refusal is None and not self.gates and self.outage is None
         self.seat = seat
         return seat
 

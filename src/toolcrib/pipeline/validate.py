@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from toolcrib.pipeline.flight import Flight
 
 
+_copy: Any = getattr(dict, "copy")  # noqa: B009 - untyped on purpose: it takes what a caller gave
+
+
 class Invalid(Exception):
     """The arguments do not fit; lists every problem."""
 
@@ -40,8 +43,8 @@ class Invalid(Exception):
 
 def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, limit: int) -> None:
     """Check `arguments` and put their normal form on the context; raises `Invalid`."""
-    copy: Any = arguments.copy if type(arguments) is dict else None
-    args: dict[str, Any] = copy() if copy else _copied(flight, arguments)
+    args: dict[str, Any]
+    args = _copy(arguments) if type(arguments) is dict else _copied(flight, arguments)
     flight.arguments = flight.typed = args
     if not plan.flat:
         # What is inside is the caller's still, who could change it after it was approved.
