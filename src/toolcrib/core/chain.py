@@ -1,6 +1,6 @@
 """The chain that makes a trail tamper-evident.
 
-Records are numbered from 1 within a writer's run. Each record's hash covers the hash before
+Records are numbered from 1 within a writer's run. Each record's hash covers everything before
 it, so an edit shows at the exact record; a block's HMAC covers run, position and the last
 hash, so only the holder of the key can write a block that fits. What the chain alone cannot
 show is a missing tail: an anchor (position and head, kept elsewhere) does.
@@ -83,13 +83,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def seal(run: str, first: int, lines: list[bytes], before: bytes, key: bytes, time: float) -> Block:
     """The block of `lines`, chained to the hash `before` and signed."""
-    sha = hashlib.sha256
-    hashes: list[bytes] = []
-    put = hashes.append
-    head = before
-    for line in lines:
-        head = sha(head + line).digest()
-        put(head)
+    hashes = _hashes(before, lines)
+    head = hashes[-1]
     return Block(
         run=run,
         first=first,
@@ -100,6 +95,18 @@ def seal(run: str, first: int, lines: list[bytes], before: bytes, key: bytes, ti
         before=before,
         mac=_mac(key, run, first, len(lines), time, head),
     )
+
+
+def _hashes(before: bytes, lines: list[bytes]) -> list[bytes]:
+    """The hash of each record: over the head before the block and all lines up to its own."""
+    state = hashlib.sha256(before)
+    update, digest = state.update, state.digest
+    hashes: list[bytes] = []
+    put = hashes.append
+    for line in lines:
+        update(line)
+        put(digest())
+    return hashes
 
 
 def _mac(key: bytes, run: str, first: int, count: int, time: float, head: bytes) -> bytes:
@@ -144,11 +151,10 @@ def _check(block: Block, following: int, head: bytes, key: bytes) -> tuple[int, 
     lines = block.lines.split(b"\n")
     if len(lines) != block.count or len(block.hashes) != 32 * block.count:
         return following, "the number of records in the block is wrong"
-    for index, line in enumerate(lines):
-        head = hashlib.sha256(head + line).digest()
-        if head != block.hashes[32 * index : 32 * index + 32]:
+    for index, found in enumerate(_hashes(head, lines)):
+        if found != block.hashes[32 * index : 32 * index + 32]:
             return following + index, "the record was changed"
-    mac = _mac(key, block.run, block.first, block.count, block.time, head)
+    mac = _mac(key, block.run, block.first, block.count, block.time, block.head)
     if not hmac.compare_digest(mac, block.mac):
         return following, "the signature does not fit: another key, or a forged block"
     return None

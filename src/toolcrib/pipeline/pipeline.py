@@ -41,7 +41,7 @@ from toolcrib.pipeline.shaping import NotJson, cut, hide, plain, sound, spoken
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
 
-_new = Flight.__new__
+_new: Any = object.__new__
 
 
 class Pipeline:
@@ -89,18 +89,12 @@ class Pipeline:
         parent: ToolContext | None = None,
     ) -> ToolResult:
         """One call, from arrival to result. Never raises for something that is about the call."""
-        flight = _new(Flight)
+        flight = _new(plan.flight or self._flight(plan))
         flight.began = began = monotonic_ns()
         flight.call_id = call_id or f"{self._prefix}{self._count()}"
-        flight.plan = plan
-        flight.tool = plan.name
-        flight.spec = plan.spec
         flight.principal = who
         flight.session = session
-        flight.profile = plan.profile
-        flight.policy = plan.policy
         flight.door = door
-        flight.runtime = self._runtime
         trail = self.trail
         if parent is not None:
             flight.parent_id, flight.depth = parent.call_id, parent.depth + 1
@@ -266,6 +260,20 @@ class Pipeline:
         )
         plan.counter.ended("ok", None, total * 1e-9)
         return result
+
+    def _flight(self, plan: Plan) -> type[Flight]:
+        """What the contexts of all calls under one plan are made from: what they share stands on
+        their class, so that a call sets only what is its own."""
+        shared = {
+            "plan": plan,
+            "tool": plan.name,
+            "spec": plan.spec,
+            "profile": plan.profile,
+            "policy": plan.policy,
+            "runtime": self._runtime,
+        }
+        plan.flight = made = type("ToolContext", (Flight,), shared)
+        return made
 
     def _time(self, timeout: float | None) -> float | None:
         """Seconds for the whole of a call's work: what the caller gives, or the host's deadline."""

@@ -102,6 +102,7 @@ class Plan:
         "entry",
         "execute",
         "flat",
+        "flight",
         "floats",
         "gates",
         "is_valid",
@@ -172,6 +173,8 @@ class Plan:
         self.max_depth = profile.max_depth if profile else 8
         self._revision: str | None = None
         self.seat = Seat(None, None, "")
+        self.flight: Any = None
+        """The class of its calls' contexts; the pipeline makes it."""
         self._seats: dict[tuple[int, int, str], Seat] = {}
         self._limits = limits
         self._metered = _metered(spec.name, profile, entry)
