@@ -21,6 +21,7 @@ from toolcrib import (
     ToolSpec,
     tool,
 )
+from toolcrib.core.names import wire_name
 from toolcrib.testing import ApprovalSimulator, EventRecorder
 
 
@@ -261,3 +262,25 @@ async def test_slips_of_the_programmer_are_told_in_words(given: dict[str, Any], 
         with pytest.raises(TypeError) as told:
             await host.call(**given)
         assert words in str(told.value)
+
+
+async def test_a_configuration_may_hold_several_versions(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "def old() -> str:\n    return 'old'\n\n\ndef new() -> str:\n    return 'new'\n"
+    )
+    page = tmp_path / "toolcrib.yaml"
+    item = "  - {{name: build, version: '{}', module: shop.py, function: {}, effects: [read]}}\n"
+    both = "tools:\n" + item.format("1.0", "old") + item.format("1.10", "new")
+    page.write_text(both)
+    async with ToolHost(config=page) as host:
+        assert (await host.call("build")).output == "new"
+        assert (await host.call("build@1.0")).output == "old"
+        for version, output in (("1.0", "old"), ("1.10", "new")):
+            assert (await host.call(wire_name(f"build@{version}"))).output == output
+        page.write_text("tools:\n" + item.format("1.0", "old"))
+        await host.reload()
+        assert (await host.call("build")).output == "old"
+        assert (await host.call("build@1.10")).reason == "unknown_tool"
+        page.write_text(both)
+        await host.reload()
+        assert (await host.call("build")).output == "new"

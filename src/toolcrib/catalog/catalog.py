@@ -135,7 +135,8 @@ class Catalog:
                         cure="Choose another version",
                     )
                 self._versions[name] = known = {**known, version: entry}
-                self._wires[_version_wire(name, version)] = f"{name}@{version}"
+                for one in known:
+                    self._wires[_version_wire(name, one)] = f"{name}@{one}"
             newest = entry
             if len(known) > 1:
                 newest = known[max(known, key=version_key)]

@@ -302,7 +302,7 @@ class ToolHost:
         except StoreError as error:
             return unreachable("audit_unavailable", str(error), call_id)
         except HostStopped:
-            return unreachable("host_stopping", None, call_id)
+            return unreachable("host_stopping", "the host has stopped; make a new one", call_id)
         who, chosen, held, problem, reason = self.callers.resolve(principal, profile, session)
         plan = None
         if problem is None:

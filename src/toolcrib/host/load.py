@@ -56,13 +56,15 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
     for item in config.tools:
         try:
             for entry in _entries(host, item):
-                if entry.name in built:
+                key = entry.name
+                if key in built and built[key].spec.version != entry.spec.version:
+                    key = f"{entry.name}@{entry.spec.version}"
+                if key in built:
                     raise ConfigError(
-                        f"two tools are called {entry.name!r}: {built[entry.name].owner} "
-                        f"and {entry.owner}",
-                        cure="Give one of them another name",
+                        f"two tools are called {key!r}: {built[key].owner} and {entry.owner}",
+                        cure="Give one of them another name or version",
                     )
-                built[entry.name] = entry
+                built[key] = entry
         except ConfigError as error:
             mistakes.append(_placed(error, item))
     for name, provider in config.providers.items():

@@ -93,7 +93,7 @@ APPROVAL = Section(
         ),
         Setting(
             name="via",
-            kind=ListOf(TEXT),
+            kind=ListOf(choice("host", "cli", "console", "client")),
             doc="whose answers count; an empty list: nobody's",
             default=", ".join(_APPROVAL.via),
         ),
