@@ -284,3 +284,28 @@ async def test_a_configuration_may_hold_several_versions(tmp_path: Path) -> None
         page.write_text(both)
         await host.reload()
         assert (await host.call("build")).output == "new"
+
+
+async def test_a_sessions_tool_cannot_be_mistaken_for_another() -> None:
+    @tool(name="Deploy", effects=["read"])
+    async def deploy_alike() -> str:
+        return "mine"
+
+    @tool(name="own", effects=["read"])
+    async def own() -> str:
+        return "own"
+
+    @tool(name="Own", effects=["read"])
+    async def own_alike() -> str:
+        return "Own"
+
+    async with ToolHost([deploy]) as host, host.session() as session:
+        with pytest.raises(NameTaken, match="looks like 'deploy'"):
+            session.register(deploy_alike)
+        session.register(own)
+        with pytest.raises(NameTaken, match="looks like 'own'"):
+            session.register(own_alike)
+        with pytest.raises(NameTaken):
+            session.register(own)
+        session.register(own, replace=True)
+        assert (await session.call("own")).output == "own"

@@ -104,6 +104,11 @@ class Catalog:
             return [] if entry is None else [entry.spec.version]
         return sorted(known, key=version_key)
 
+    def alike(self, name: str) -> str | None:
+        """The known name that `name` is, or could be mistaken for."""
+        found = (self._looks.get(look) for look in look_alikes(name))
+        return next((other for other in found if other is not None), None)
+
     def suggest(self, name: str) -> str | None:
         """A known name that `name` may have been meant for."""
         return did_you_mean(name, self._entries)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.entry import Entry
 from toolcrib.core.ledger import SessionRow
+from toolcrib.core.names import look_alikes
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
 from toolcrib.errors import NameTaken
@@ -93,11 +94,14 @@ class Session:
     def register(self, thing: Any, *, replace: bool = False) -> None:
         """Add a tool that only this session sees."""
         entry = self._host.entry_for(thing, owner=f"session {self.id}")
-        known = self._host.get(entry.name)
-        if not replace and (entry.name in self.entries or known is not None):
-            owner = self.entries[entry.name].owner if entry.name in self.entries else "the host"
+        looks = {*look_alikes(entry.name)}
+        other = self._host.catalog.alike(entry.name) or next(
+            (name for name in self.entries if not looks.isdisjoint(look_alikes(name))), None
+        )
+        if other is not None and not (replace and other == entry.name):
             raise NameTaken(
-                f"the name {entry.name!r} is taken by {owner}", cure="Choose another name"
+                f"the name {entry.name!r} is taken, or looks like {other!r} which is",
+                cure="Choose another name",
             )
         self.entries[entry.name] = entry
         self._host.session_changed(self)
