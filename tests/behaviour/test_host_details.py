@@ -160,6 +160,31 @@ async def test_a_factory_may_call_another_tool_of_the_session() -> None:
         assert (first.output, second.output) == (60, 90)
 
 
+async def test_an_instance_that_is_built_while_its_session_ends_is_closed_and_not_used() -> None:
+    building, go_on, did = asyncio.Event(), asyncio.Event(), list[str]()
+
+    class Bench:
+        async def __call__(self) -> None:
+            did.append("ran")
+
+        async def close(self) -> None:
+            did.append("closed")
+
+    async def build(ctx: ToolContext) -> Bench:
+        building.set()
+        await go_on.wait()
+        return Bench()
+
+    spec = ToolSpec(name="bench", scope="session", factory=build)  # pyright: ignore[reportArgumentType]
+    async with ToolHost([spec]) as host:
+        async with host.session() as session:
+            call = asyncio.ensure_future(session.call("bench"))
+            await building.wait()
+        go_on.set()
+        assert (await call).reason == "unauthenticated"
+    assert did == ["closed"]
+
+
 @pytest.mark.parametrize("reason", ["approval_rejected", "rate_limited", "audit_unavailable"])
 async def test_a_tool_cannot_give_the_hosts_reasons(reason: str) -> None:
     @tool(effects=["read"])

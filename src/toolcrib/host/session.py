@@ -134,9 +134,13 @@ class Session:
         if built is None:
             built = self._instances[key] = Future()
             try:
-                built.set_result(await arrived(factory(ctx)))
+                made = await arrived(factory(ctx))
+                if self.closed:  # it ended meanwhile, and would never close this
+                    await close_instance(made)
+                    ctx.deny("unauthenticated", f"the session {self.id} has ended")
+                built.set_result(made)
             except BaseException as error:
-                del self._instances[key]
+                self._instances.pop(key, None)
                 built.set_exception(error)
                 raise
             return built.result()
@@ -149,8 +153,10 @@ class Session:
         self.closed = True
         while self._instances:
             _, built = self._instances.popitem()
+            if not built.done():
+                continue  # whoever builds it closes it
             try:
-                await close_instance(built.result(timeout=0))
+                await close_instance(built.result())
             except Exception:
                 _log.exception("closing an instance of session %s failed", self.id)
         self.entries.clear()
