@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from toolcrib.core.ledger import LedgerStep
+
 START = b"\0" * 32
 
 
@@ -32,6 +34,9 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     before: bytes
     """The hash that the first record builds on."""
     mac: bytes
+    steps: tuple[LedgerStep, ...] = ()
+    """What happens to the ledger with these records: never without them, nor they without it.
+    Done in the same transaction, and not part of what is kept of the block."""
 
     @property
     def last(self) -> int:
@@ -81,7 +86,15 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self), "ok": self.ok}
 
 
-def seal(run: str, first: int, lines: list[bytes], before: bytes, key: bytes, time: float) -> Block:
+def seal(
+    run: str,
+    first: int,
+    lines: list[bytes],
+    before: bytes,
+    key: bytes,
+    time: float,
+    steps: tuple[LedgerStep, ...] = (),
+) -> Block:
     """The block of `lines`, chained to the hash `before` and signed."""
     hashes = _hashes(before, lines)
     head = hashes[-1]
@@ -94,6 +107,7 @@ def seal(run: str, first: int, lines: list[bytes], before: bytes, key: bytes, ti
         hashes=b"".join(hashes),
         before=before,
         mac=_mac(key, run, first, len(lines), time, head),
+        steps=steps,
     )
 
 

@@ -25,6 +25,7 @@ EVENTS: dict[str, str] = {
     "call.started": "The tool began to run.",
     "call.progress": "The tool told how far it is. Never stored.",
     "call.attempt": "An attempt failed and another one follows.",
+    "call.late": "A call ended after it had been written off as `outcome_unknown`.",
     "call.finished": "The call ended: status, reason, timings, sizes. The last event of a call.",
     "approval.requested": "A person is asked.",
     "approval.decided": "A person, an approver or the clock answered.",

@@ -47,6 +47,19 @@ class LedgerCall(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
 
 
+class Finish(msgspec.Struct, frozen=True):
+    """That a running call has ended."""
+
+    id: str
+    fence: int
+    state: CallState
+    now: float
+
+
+LedgerStep = LedgerCall | Finish
+"""What a trail's block brings for the ledger: calls that begin to run, and calls that ended."""
+
+
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A session as kept."""
 

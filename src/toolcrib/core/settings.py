@@ -40,6 +40,8 @@ class HostSettings:
     """Threads for synchronous functions."""
     drain: float = 10.0
     """Seconds that running calls get when the host stops."""
+    lease: float = 20.0
+    """Seconds after its host's last sign of life in which a durable call counts as lost."""
     redact: tuple[str, ...] = ()
     """More key patterns whose values are hidden."""
 

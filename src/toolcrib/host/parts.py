@@ -87,6 +87,7 @@ class Parts:
         await self.host.bus.start()
         self.host.metrics.follow(lambda: self.pipeline.in_flight, lambda: self.trail.written)
         self.trail.fact("host.started", None, {"tools": len(self.host.catalog)})
+        await self.pipeline.leases.sweep()
         self.opened = True
 
     def renew(self, settings: HostSettings, redactor: Redactor) -> None:
@@ -118,6 +119,7 @@ class Parts:
     async def close(self) -> None:
         """Write what is left and close."""
         await self.inbox.close()
+        self.pipeline.leases.close()
         self.trail.fact("host.stopped", None, {})
         await self.host.bus.stop(5.0)
         await self.store.close()
@@ -213,6 +215,7 @@ def start_parts(
         keep=host.artifacts.keep,
         replan=host.replan,
         runtime=host,
+        ledger=kept,
     )
     return Parts(host, kept, trail, inbox, pipeline, exporters)
 

@@ -17,6 +17,7 @@ import msgspec
 
 from toolcrib.core.chain import START, Anchor, Block, seal
 from toolcrib.core.events import Event, FactRecord, Record, events_of
+from toolcrib.core.ledger import LedgerStep
 from toolcrib.core.protocols import Store
 from toolcrib.errors import StoreError
 
@@ -34,8 +35,9 @@ class Listeners(Protocol):
     def publish(self, event: Event) -> None: ...
 
 
-_Waiting = tuple[int, Record, "asyncio.Future[None] | None"]
-"""A record's number, the record, and who waits until it is on disk."""
+_Wanted = tuple["asyncio.Future[None]", LedgerStep | None]
+_Waiting = tuple[int, Record, _Wanted | None]
+"""A record's number, the record, and who waits until it is on disk, with the ledger's step."""
 
 
 def _number(waiting: _Waiting) -> int:
@@ -137,8 +139,11 @@ class Trail:
             self._tell(record, seq)
         return seq
 
-    def append_and_wait(self, record: Record) -> asyncio.Future[None] | None:
-        """Put `record` on the trail and have it written now; None when nothing is to wait for."""
+    def append_and_wait(
+        self, record: Record, step: LedgerStep | None = None
+    ) -> asyncio.Future[None] | None:
+        """Put `record` on the trail and have it written now, with a step of the ledger; None when
+        nothing is to wait for."""
         if not self._store.durable:
             self.append(record)
             return None
@@ -149,7 +154,7 @@ class Trail:
         if loop is not self._loop:
             self._loops, self._loop = self._loops + 1, loop
         seq = self._next()
-        self._pending.append((seq, record, future))
+        self._pending.append((seq, record, (future, step)))
         self._store.poke(now=True)
         if self._bus.active:
             self._tell(record, seq)
@@ -174,13 +179,16 @@ class Trail:
             batch = self._in_order()
             if not batch:
                 return None
-            _, records, futures = zip(*batch, strict=True)
+            _, records, wanted = zip(*batch, strict=True)
+            waits = [want for want in wanted if want is not None]
             try:
                 lines = list(map(_encode, records))
             except (TypeError, ValueError, OverflowError, RecursionError):
                 lines = list(map(_line, records))
-            self._carried += [future for future in futures if future is not None]
-            block = seal(self.run, self._sealed + 1, lines, self._head, self._key, time.time())
+            self._carried += [future for future, _ in waits]
+            steps = tuple([step for _, step in waits if step is not None])
+            first, now = self._sealed + 1, time.time()
+            block = seal(self.run, first, lines, self._head, self._key, now, steps)
             self._stuck = block
             return block
 
@@ -222,7 +230,7 @@ class Trail:
             carried, self._carried = self._carried, []
             pending = self._pending
             behind = self._late + [pending.popleft() for _ in range(len(pending))]
-            carried += [future for _, _, future in behind if future is not None]
+            carried += [want[0] for _, _, want in behind if want is not None]
             self._late = [(seq, record, None) for seq, record, _ in behind]
             self.broken = problem
         self._wake(carried, problem)

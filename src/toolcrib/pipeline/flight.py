@@ -46,6 +46,8 @@ class Flight(ToolContext):
     """When the clock stops it, on the `time.monotonic()` clock."""
     opened = False
     """Whether the first half is on the trail already."""
+    leased = False
+    """Whether the ledger knows it as running."""
     ended = False
     """Whether the ending is on the trail although the tool still runs."""
     noted: dict[str, Any] | None = None

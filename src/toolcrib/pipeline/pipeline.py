@@ -33,6 +33,7 @@ from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check, fault, proper
+from toolcrib.pipeline.leases import Leases, Ledger
 from toolcrib.pipeline.limits import Meter, Refusal
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
@@ -58,11 +59,13 @@ class Pipeline:
         keep: Callable[[str, str, str], bool],
         replan: Callable[[ToolContext], Plan | None],
         runtime: Any,
+        ledger: Ledger,
     ) -> None:
         self.settings = settings
         self.trail = trail
         self.hider = hider
-        self.record = Recorder(settings, trail, hider)
+        self.leases = Leases(ledger, trail, clock, settings.lease)
+        self.record = Recorder(settings, trail, hider, self.leases)
         self.asking = Asking(asker, hider, clock)
         self.wheels: dict[asyncio.AbstractEventLoop, Wheel] = {}
         self.stopping = False

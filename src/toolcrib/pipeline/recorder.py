@@ -16,6 +16,7 @@ from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
 from toolcrib.pipeline.endings import failed
 from toolcrib.pipeline.flight import Flight
+from toolcrib.pipeline.leases import Leases
 from toolcrib.pipeline.parts import Hider, TrailWriter
 from toolcrib.pipeline.plan import Seat
 from toolcrib.pipeline.shaping import hide
@@ -24,8 +25,11 @@ from toolcrib.pipeline.shaping import hide
 class Recorder:
     """Writes how calls begin and end."""
 
-    def __init__(self, settings: HostSettings, trail: TrailWriter, hider: Hider) -> None:
+    def __init__(
+        self, settings: HostSettings, trail: TrailWriter, hider: Hider, leases: Leases
+    ) -> None:
         self.settings = settings
+        self.leases = leases
         self.trail = trail
         self.hider = hider
 
@@ -35,11 +39,14 @@ class Recorder:
             return result
         if result.error is not None and self.hider.has_secrets:
             result = hide(result, self.hider)
+        if flight.leased and await self._written_off(flight, result):
+            return result
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
         if flight.plan.sync and flight.attempt:
             try:
-                written = self.trail.append_and_wait(record)
+                step = self.leases.leave(flight, result) if flight.leased else None
+                written = self.trail.append_and_wait(record, step)
                 if written is not None:
                     await written
             except StoreError:
@@ -50,6 +57,18 @@ class Recorder:
             self.trail.append(record)
         return result
 
+    async def _written_off(self, flight: Flight, result: ToolResult) -> bool:
+        """Whether the trail says already that nobody knows how the call ended. There is one ending
+        for each call; how it went after all is told as a fact."""
+        try:
+            lost = await self.leases.lost(flight, result)
+        except StoreError:
+            return False  # whoever writes the ending finds the same, and says it
+        if lost:
+            data = {"tool": flight.tool, "status": result.status, "reason": result.reason}
+            self.trail.fact("call.late", flight.call_id, data)
+        return lost
+
     def end_unheard(self, flight: Flight, reason: str = "cancelled") -> None:
         """The caller went away: nobody hears the result, the trail still gets the ending."""
         if flight.ended:
@@ -58,7 +77,17 @@ class Recorder:
         result = failed(flight, reason)
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
-        self.trail.append(record)
+        step = self.leases.leave(flight, result) if flight.leased else None
+        if step is None:
+            self.trail.append(record)
+            return
+        try:
+            written = self.trail.append_and_wait(record, step)
+        except (StoreError, RuntimeError):  # the store or the loop has closed
+            self.trail.append(record)
+        else:
+            if written is not None:
+                written.add_done_callback(_heard)
 
     def open(self, flight: Flight, verdict: str) -> asyncio.Future[None] | None:
         flight.opened = True
@@ -112,7 +141,9 @@ class Recorder:
     def _put(self, flight: Flight, record: Record) -> asyncio.Future[None] | None:
         """On the trail; with something to wait for where the call's effects ask for it."""
         if flight.plan.sync:
-            return self.trail.append_and_wait(record)
+            step = None if flight.plan.spec.read_only else self.leases.enter(flight)
+            flight.leased = step is not None
+            return self.trail.append_and_wait(record, step)
         self.trail.append(record)
         return None
 
@@ -131,3 +162,9 @@ class Recorder:
         if isinstance(flight, Flight) and flight.attempt and not flight.opened:
             self.open(flight, "allow")
         self.trail.fact(type, flight.call_id, data)
+
+
+def _heard(written: asyncio.Future[None]) -> None:
+    """Nobody waits for this one, so nobody else looks at its exception."""
+    if not written.cancelled():
+        written.exception()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 
 import msgspec
 
-from toolcrib.core.ledger import LedgerCall
+from toolcrib.core.ledger import Finish, LedgerCall, LedgerStep
 from toolcrib.stores.transitions import swept
 
 _FIELDS = LedgerCall.__struct_fields__
 _COLUMNS = ", ".join(_FIELDS)
 _ROW = ", ".join(f":{field}" for field in _FIELDS)
+_MARKS = ", ".join("?" for _ in _FIELDS)
 
 
 def put(db: sqlite3.Connection, call: LedgerCall) -> bool:
@@ -21,6 +23,27 @@ def put(db: sqlite3.Connection, call: LedgerCall) -> bool:
         msgspec.structs.asdict(call),
     )
     return added.rowcount == 1
+
+
+def take_steps(db: sqlite3.Connection, steps: Iterable[LedgerStep]) -> None:
+    """Enter calls that begin to run and end those that ended, all at once: a call costs two rows
+    of two statements. A call that was found lost meanwhile stays lost."""
+    begun: list[LedgerCall] = []
+    ended: list[Finish] = []
+    for step in steps:
+        if isinstance(step, Finish):
+            ended.append(step)
+        else:
+            begun.append(step)
+    db.executemany(
+        f"INSERT INTO calls({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT DO NOTHING",  # noqa: S608
+        map(msgspec.structs.astuple, begun),
+    )
+    db.executemany(
+        "UPDATE calls SET state = ?, updated = ?, lease_until = NULL "
+        "WHERE id = ? AND fence = ? AND state = 'running'",
+        [(step.state, step.now, step.id, step.fence) for step in ended],
+    )
 
 
 def get(db: sqlite3.Connection, id: str) -> LedgerCall | None:

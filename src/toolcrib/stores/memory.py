@@ -14,7 +14,7 @@ import msgspec
 
 from toolcrib.core.approval import ApprovalRequest, Grant, RequestState
 from toolcrib.core.chain import Block
-from toolcrib.core.ledger import LedgerCall, SessionRow
+from toolcrib.core.ledger import LedgerCall, LedgerStep, SessionRow
 from toolcrib.core.protocols import TrailSource
 from toolcrib.errors import StoreError
 from toolcrib.stores.changes import Changes
@@ -88,9 +88,21 @@ class MemoryStore:
             self._position += 1
             self._blocks.append((self._position, block))
             self._records += block.count
+            for step in block.steps:
+                self._step(step)
             trail.done(block)
         while self._records > self._keep and len(self._blocks) > 1:
             self._records -= self._blocks.popleft()[1].count
+
+    def _step(self, step: LedgerStep) -> None:
+        if isinstance(step, LedgerCall):
+            self._calls.setdefault(step.id, step)
+            return
+        call = self._calls.get(step.id)
+        if call is not None and call.state == "running" and call.fence == step.fence:
+            self._calls[step.id] = _replace(
+                call, state=step.state, updated=step.now, lease_until=None
+            )
 
     def _enter(self, *, read: bool = False) -> None:
         """What every method begins with, holding the lock."""

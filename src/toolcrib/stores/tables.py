@@ -11,6 +11,7 @@ from toolcrib.core.approval import ApprovalRequest, Grant
 from toolcrib.core.chain import Block
 from toolcrib.core.ledger import SessionRow
 from toolcrib.errors import StoreError
+from toolcrib.stores import calls
 
 _request = msgspec.json.Decoder(ApprovalRequest).decode
 _grant = msgspec.json.Decoder(Grant).decode
@@ -37,6 +38,8 @@ def add_block(db: sqlite3.Connection, block: Block) -> None:
             block.mac,
         ),
     )
+    if block.steps:
+        calls.take_steps(db, block.steps)
 
 
 def blocks(

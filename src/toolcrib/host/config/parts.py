@@ -108,6 +108,13 @@ HOST = Section(
             doc="the time that running calls get when the host stops",
             default=format_duration(_HOST.drain),
         ),
+        Setting(
+            name="lease",
+            kind=DURATION,
+            doc="the time after its host's last sign of life in which a durable call counts as "
+            "lost (outcome_unknown)",
+            default=format_duration(_HOST.lease),
+        ),
         Setting(name="audit", kind=AUDIT, doc="how the trail is kept"),
         Setting(
             name="redact",

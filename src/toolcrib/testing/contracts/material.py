@@ -11,7 +11,7 @@ import msgspec
 
 from toolcrib.core.approval import ApprovalRequest, Grant
 from toolcrib.core.chain import START, Block, seal
-from toolcrib.core.ledger import LedgerCall, SessionRow
+from toolcrib.core.ledger import LedgerCall, LedgerStep, SessionRow
 
 T = TypeVar("T")
 
@@ -103,12 +103,14 @@ class Records:
         self.problems: list[BaseException] = []
         self._lock = threading.Lock()
         self._waiting: list[bytes] = []
+        self._steps: tuple[LedgerStep, ...] = ()
         self._head, self._count = START, 0
 
-    def add(self, *lines: bytes) -> None:
-        """Have these lines wait for the store."""
+    def add(self, *lines: bytes, steps: tuple[LedgerStep, ...] = ()) -> None:
+        """Have these lines wait for the store, and steps of the ledger with them."""
         with self._lock:
             self._waiting.extend(lines)
+            self._steps += steps
             self.written.clear()
 
     async def arrived(self) -> bool:
@@ -120,12 +122,14 @@ class Records:
         with self._lock:
             if not self._waiting:
                 return None
-            return seal(self.run, self._count + 1, self._waiting, self._head, KEY, NOW)
+            first, steps = self._count + 1, self._steps
+            return seal(self.run, first, self._waiting, self._head, KEY, NOW, steps)
 
     def done(self, block: Block) -> None:
         """The block is written."""
         with self._lock:
             del self._waiting[: block.count]
+            self._steps = self._steps[len(block.steps) :]
             self._head, self._count = block.head, block.last
             if not self._waiting:
                 self.written.set()

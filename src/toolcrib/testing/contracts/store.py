@@ -257,6 +257,9 @@ class StoreContract:
     async def test_a_call_goes_from_ready_to_its_end(self) -> None:
         await self._holds(store_ledger.from_ready_to_end)
 
+    async def test_steps_come_with_their_records(self) -> None:
+        await self._holds(store_ledger.steps_come_with_records)
+
     async def test_a_call_is_claimed_by_one(self) -> None:
         await self._holds(store_ledger.claimed_by_one)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib.core.ledger import Delivery
+from toolcrib.core.ledger import Delivery, Finish
 from toolcrib.core.protocols import Store
 from toolcrib.errors import StoreError
-from toolcrib.testing.contracts.material import NOW, call, in_threads, replace
+from toolcrib.testing.contracts.material import NOW, Records, call, in_threads, replace
 from toolcrib.testing.contracts.promise import promise
 
 
@@ -54,6 +54,26 @@ async def from_ready_to_end(store: Store) -> None:
         store.finish_call("c1", fence=1, state="ready", result=None, now=NOW),
         "a call ends in an ending",
     )
+
+
+async def steps_come_with_records(store: Store) -> None:
+    """A block's steps are made in the transaction that keeps the block."""
+    trail = Records()
+    store.attach(trail)
+    running = {"state": "running", "fence": 1, "attempt": 1, "lease_until": NOW + 30}
+    trail.add(b"1", steps=(call("c1", **running), call("c2", **running)))
+    store.poke(now=True)
+    promise(await trail.arrived(), "a poke carries the waiting records")
+    kept = await store.get_call("c1")
+    promise(kept == call("c1", **running), "a call enters with the record of it", kept)
+    await store.sweep_calls(NOW + 31)
+    ends = Finish("c1", 1, "done", NOW + 32), Finish("c2", 1, "failed", NOW + 32)
+    trail.add(b"2", steps=(call("c3", **running), *ends, Finish("c3", 1, "done", NOW + 32)))
+    store.poke(now=True)
+    promise(await trail.arrived(), "a poke carries the waiting records")
+    states = {each.id: each.state for each in await store.calls()}
+    wanted = {"c1": "outcome_unknown", "c2": "outcome_unknown", "c3": "done"}
+    promise(states == wanted, "what was written off stays so; the others end", states)
 
 
 async def claimed_by_one(store: Store) -> None:
