@@ -76,6 +76,10 @@ REASONS: dict[str, Reason] = _table(
     ("dirty_worktree", "denied", 403, 3, "no", "The worktree has uncommitted changes."),
     ("path_outside_root", "denied", 403, 3, "no", "The path leaves the allowed folder."),
     ("host_not_allowed", "denied", 403, 3, "no", "The network host is not on the list."),
+    ("url_not_allowed", "denied", 403, 3, "no", "The address is written in a refused form."),
+    ("address_not_public", "denied", 403, 3, "no", "The host leads to a private address."),
+    ("output_too_large", "error", 200, 1, "no", "The tool gave more than may be taken in."),
+    ("sandbox_not_allowed", "denied", 403, 3, "no", "The profile accepts no such sandbox."),
 )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import re
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 
-from toolcrib import Principal, ToolHost, tool
+from toolcrib import ApprovalDecision, ConfigError, Principal, ToolHost, tool
+from toolcrib.host.approvals import UnfitArguments
 
 REACHES = ["once", "session", "1h", "always"]
 
@@ -93,16 +96,92 @@ async def test_edited_arguments_run_and_the_caller_is_told(until: Any) -> None:
     ],
 )
 async def test_edited_arguments_are_checked_like_any_others(
-    edited: dict[str, Any], reason: str, until: Any
+    edited: dict[str, Any], reason: str
 ) -> None:
     shop = Shop()
-    async with ToolHost([shop.buy()], config=CHEAP) as host:
-        call = asyncio.create_task(host.call("buy", TEA))
-        request = await _asked(host, until)
-        await host.approvals.decide(request.id, arguments=edited, by="bo")
-        result = await call
+    answer = ApprovalDecision(answer="allow", arguments=edited, by="bo")
+    async with ToolHost([shop.buy()], config=CHEAP, approver=lambda request: answer) as host:
+        result = await host.call("buy", TEA)
     assert result.reason == reason
     assert shop.ran == []
+
+
+@pytest.mark.parametrize(
+    ("edited", "words"),
+    [
+        ({"what": "tea", "price": "five"}, "price 'five' is not an integer"),
+        ({"what": "tea"}, "price is required"),
+        ({"what": 1, "price": 5, "tip": 1}, r"and 1 more"),
+    ],
+    ids=["type", "missing", "two"],
+)
+async def test_an_answer_whose_arguments_do_not_fit_is_refused_and_the_request_waits(
+    edited: dict[str, Any], words: str, until: Any
+) -> None:
+    shop = Shop()
+    async with ToolHost([shop.buy()], config=ASK) as host:
+        call = asyncio.create_task(host.call("buy", TEA))
+        request = await _asked(host, until)
+        with pytest.raises(UnfitArguments, match=words) as caught:
+            await host.approvals.decide(request.id, arguments=edited, by="bo")
+        assert isinstance(caught.value, ConfigError | ValueError)
+        assert len(caught.value.problems) == (2 if "tip" in edited else 1)
+        assert caught.value.cure == f"Approval {request.id} stays pending: answer again"
+        (fate,) = await host.approvals.decide_many([request.id], arguments=edited, by="bo")
+        assert fate.request is None
+        assert "do not fit buy" in str(fate.error)
+        assert [r.id for r in await host.approvals.list()] == [request.id]
+        assert not call.done()
+        await host.approvals.decide(request.id, arguments={"what": "tea", "price": 4}, by="bo")
+        assert (await call).status == "ok"
+    assert shop.ran == [("tea", 4)]
+
+
+async def test_the_mask_of_a_secret_is_no_unfit_argument(until: Any) -> None:
+    ran: list[Any] = []
+
+    @tool(name="buy", effects=["write"])
+    async def buy(
+        token: Annotated[str, re.compile("^tok-[0-9]+$")], price: Annotated[int, msgspec.Meta(le=9)]
+    ) -> None:
+        ran.append((token, price))
+
+    async with ToolHost([buy], config=ASK) as host:
+        call = asyncio.create_task(host.call("buy", {"token": "tok-123", "price": 5}))
+        request = await _asked(host, until)
+        assert request.arguments["token"] != "tok-123"
+        with pytest.raises(UnfitArguments, match="price") as caught:
+            await host.approvals.decide(request.id, arguments={**request.arguments, "price": 10})
+        assert [problem.path for problem in caught.value.problems] == ["price"]
+        with pytest.raises(UnfitArguments, match="token"):
+            await host.approvals.decide(request.id, arguments={**request.arguments, "token": "x"})
+        await host.approvals.decide(request.id, arguments={**request.arguments, "price": 4})
+        await call
+    assert ran == [("tok-123", 4)]
+
+
+async def test_the_calls_before_a_request_are_those_of_its_session(until: Any) -> None:
+    @tool(effects=["read"])
+    async def look(n: int) -> int:
+        return n
+
+    shop = Shop()
+    rules = _rules({"ask": "buy"}, {"allow": "look", "when": {"arguments": {"n": {"max": 5}}}})
+    async with ToolHost([shop.buy(), look], config=rules) as host, host.session() as session:
+        await host.call("look", {"n": 1})
+        for n in (2, 3, 4, 9):
+            await session.call("look", {"n": n})
+        call = asyncio.create_task(session.call("buy", TEA))
+        request = await _asked(host, until)
+        past = await host.approvals.past(request)
+        assert [(p.tool, p.ending) for p in past] == [
+            ("look", "ok"),
+            ("look", "ok"),
+            ("look", "denied, argument_not_allowed"),
+        ]
+        assert len(await host.approvals.past(request, limit=9)) == 4
+        await host.approvals.decide(request.id, allow=False)
+        await call
 
 
 async def test_arguments_are_not_edited_where_the_profile_does_not_permit_it(until: Any) -> None:

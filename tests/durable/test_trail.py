@@ -70,10 +70,30 @@ def _edit_record(db: Path) -> int:
     return block.last
 
 
-def _edit_hashes(db: Path) -> int:
+def _edit_sums(db: Path) -> int:
     position, block = _blocks(db)[2]
-    hashes = b"\0" + block.hashes[1:]
-    _sql(db, "UPDATE blocks SET hashes = ? WHERE pos = ?", hashes, position)
+    sums = bytes([block.sums[0] ^ 1]) + block.sums[1:]
+    _sql(db, "UPDATE blocks SET sums = ? WHERE pos = ?", sums, position)
+    return block.first
+
+
+def _edit_head(db: Path) -> int:
+    position, block = _blocks(db)[2]
+    head = bytes([block.head[0] ^ 1]) + block.head[1:]
+    _sql(db, "UPDATE blocks SET head = ? WHERE pos = ?", head, position)
+    return block.first
+
+
+def _edit_with_its_sums(db: Path) -> int:
+    """An edit by somebody who also made the checksums fit: the block is named."""
+    position, block = _blocks(db)[2]
+    lines = [line.replace(b"count", b"cOunt") for line in block.lines.split(b"\n")]
+    forged = seal(block.run, block.first, lines, block.before, b"k" * 32, block.time)
+    _sql(
+        db,
+        "UPDATE blocks SET lines = ?, sums = ? WHERE pos = ?",
+        forged.lines, forged.sums, position,
+    )  # fmt: skip
     return block.first
 
 
@@ -119,29 +139,29 @@ def _reseal(db: Path) -> int:
     forged = seal(block.run, block.first, lines, block.before, b"k" * 32, block.time)
     _sql(
         db,
-        "UPDATE blocks SET lines = ?, hashes = ?, mac = ? WHERE pos = ?",
-        forged.lines, forged.hashes, forged.mac, position,
+        "UPDATE blocks SET lines = ?, sums = ?, head = ?, mac = ? WHERE pos = ?",
+        forged.lines, forged.sums, forged.head, forged.mac, position,
     )  # fmt: skip
     return block.first
 
 
 def _drop_a_line(db: Path) -> int:
-    """A record that shares its block with others, taken out together with its hash."""
+    """A record that shares its block with others, taken out together with its checksum."""
     for position, block in _blocks(db):
         if block.count > 1:
             lines = b"\n".join(block.lines.split(b"\n")[:-1])
             _sql(
                 db,
-                "UPDATE blocks SET lines = ?, hashes = ?, count = count - 1 WHERE pos = ?",
-                lines, block.hashes[:-32], position,
+                "UPDATE blocks SET lines = ?, sums = ?, count = count - 1 WHERE pos = ?",
+                lines, block.sums[:-4], position,
             )  # fmt: skip
             return block.first
     raise AssertionError("no block holds two records")
 
 
 TAMPER = [
-    _edit_record, _edit_hashes, _edit_mac, _delete, _delete_first, _swap, _renumber, _reseal,
-    _drop_a_line,
+    _edit_record, _edit_sums, _edit_head, _edit_with_its_sums, _edit_mac,
+    _delete, _delete_first, _swap, _renumber, _reseal, _drop_a_line,
 ]  # fmt: skip
 
 
@@ -215,8 +235,8 @@ async def test_whole_chain_forged_by_a_key_holder_shows_by_the_anchor(place: Any
         head = forged.head
         _sql(
             place.db,
-            "UPDATE blocks SET lines = ?, hashes = ?, before = ?, mac = ? WHERE pos = ?",
-            forged.lines, forged.hashes, forged.before, forged.mac, position,
+            "UPDATE blocks SET lines = ?, sums = ?, before = ?, head = ?, mac = ? WHERE pos = ?",
+            forged.lines, forged.sums, forged.before, forged.head, forged.mac, position,
         )  # fmt: skip
     (unaware,) = await _reports(place)
     assert unaware.ok  # said plainly: who has the key can do this

@@ -68,7 +68,7 @@ def _entry(project: Project, item: dict[str, Any]) -> list[Fate]:
 def check_module(module: str) -> list[Fate]:
     """The tools of a Python file: what is marked with @tool, and objects that are tools."""
     from toolcrib.host.host import ToolHost
-    from toolcrib.host.load import load_module
+    from toolcrib.host.modules import load_module
 
     if not Path(module).is_file():
         raise Mistake(f"there is no file {module}. Name a Python file")

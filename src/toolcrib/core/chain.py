@@ -1,17 +1,20 @@
 """The chain that makes a trail tamper-evident.
 
-Records are numbered from 1 within a writer's run. Each record's hash covers everything before
-it, so an edit shows at the exact record; a block's HMAC covers run, position and the last
-hash, so only the holder of the key can write a block that fits. What the chain alone cannot
-show is a missing tail: an anchor (position and head, kept elsewhere) does.
+Records are numbered from 1 within a writer's run. A block's head is a hash over everything
+before it and its own records, and its HMAC covers run, position and head, so only the holder of
+the key can write a block that fits. Each record also has a running checksum: it proves nothing,
+it names the record that somebody edited. What the chain alone cannot show is a missing tail: an
+anchor (position and head, kept elsewhere) does.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import struct
 from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -29,10 +32,12 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     time: float
     lines: bytes
     """One JSON record a line."""
-    hashes: bytes
-    """32 bytes a record."""
+    sums: bytes
+    """The running checksum, 4 bytes a record."""
     before: bytes
-    """The hash that the first record builds on."""
+    """The head of the block before this one."""
+    head: bytes
+    """The hash over `before` and the lines."""
     mac: bytes
     steps: tuple[LedgerStep, ...] = ()
     """What happens to the ledger with these records: never without them, nor they without it.
@@ -42,11 +47,6 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     def last(self) -> int:
         """The number of the last record."""
         return self.first + self.count - 1
-
-    @property
-    def head(self) -> bytes:
-        """The hash of the last record."""
-        return self.hashes[-32:]
 
 
 class Anchor(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,31 +96,31 @@ def seal(
     steps: tuple[LedgerStep, ...] = (),
 ) -> Block:
     """The block of `lines`, chained to the hash `before` and signed."""
-    hashes = _hashes(before, lines)
-    head = hashes[-1]
+    text = b"\n".join(lines)
+    head = _head(before, text)
     return Block(
         run=run,
         first=first,
         count=len(lines),
         time=time,
-        lines=b"\n".join(lines),
-        hashes=b"".join(hashes),
+        lines=text,
+        sums=_sums(before, lines),
         before=before,
+        head=head,
         mac=_mac(key, run, first, len(lines), time, head),
         steps=steps,
     )
 
 
-def _hashes(before: bytes, lines: list[bytes]) -> list[bytes]:
-    """The hash of each record: over the head before the block and all lines up to its own."""
-    state = hashlib.sha256(before)
-    update, digest = state.update, state.digest
-    hashes: list[bytes] = []
-    put = hashes.append
-    for line in lines:
-        update(line)
-        put(digest())
-    return hashes
+def _head(before: bytes, text: bytes) -> bytes:
+    return hashlib.sha256(before + text).digest()
+
+
+def _sums(before: bytes, lines: list[bytes]) -> bytes:
+    """The checksum of each record: over the head before the block and all lines up to its own."""
+    total = crc32(before)
+    sums = [total := crc32(line, total) for line in lines]
+    return struct.pack(f"<{len(sums)}I", *sums)
 
 
 def _mac(key: bytes, run: str, first: int, count: int, time: float, head: bytes) -> bytes:
@@ -138,15 +138,17 @@ def verify_run(
         if problem is not None:
             findings.append(Finding(run=run, seq=problem[0], problem=problem[1]))
             break
-        for index in range(block.count):
-            heads[block.first + index] = block.hashes[32 * index : 32 * index + 32]
+        heads[block.last] = block.head
         head, following = block.head, block.last + 1
     anchored = 0
     for anchor in anchors:
         if anchor.run != run:
             continue
         kept = heads.get(anchor.seq)
-        if kept is None and not findings:
+        if kept is None and not findings and anchor.seq < following:
+            text = "the records were not written together with their anchor"
+            findings.append(Finding(run=run, seq=anchor.seq, problem=text))
+        elif kept is None and not findings:
             text = f"the anchor knows {anchor.seq} records, the store has {following - 1}"
             findings.append(Finding(run=run, seq=following, problem=text))
         elif kept is not None and kept.hex() != anchor.head:
@@ -163,11 +165,14 @@ def _check(block: Block, following: int, head: bytes, key: bytes) -> tuple[int, 
     if block.before != head:
         return following, "the record does not follow the one before it"
     lines = block.lines.split(b"\n")
-    if len(lines) != block.count or len(block.hashes) != 32 * block.count:
+    if len(lines) != block.count or len(block.sums) != 4 * block.count:
         return following, "the number of records in the block is wrong"
-    for index, found in enumerate(_hashes(head, lines)):
-        if found != block.hashes[32 * index : 32 * index + 32]:
-            return following + index, "the record was changed"
+    sums = _sums(head, lines)
+    if sums != block.sums:
+        wrong = next(at for at in range(len(sums)) if sums[at] != block.sums[at])
+        return following + wrong // 4, "the record was changed"
+    if _head(head, block.lines) != block.head:
+        return following, "the records of the block are not those it was made of"
     mac = _mac(key, block.run, block.first, block.count, block.time, block.head)
     if not hmac.compare_digest(mac, block.mac):
         return following, "the signature does not fit: another key, or a forged block"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.spec import ToolSpec
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Sandbox
 
 Execute = Callable[[ToolContext], Awaitable[Any]]
 
@@ -23,7 +26,16 @@ class Unavailable(NamedTuple):
 class Entry:
     """What the catalog holds under a name. Never changes; a new registration is a new entry."""
 
-    __slots__ = ("convert", "defaults", "execute", "owner", "policy", "spec", "unavailable")
+    __slots__ = (
+        "convert",
+        "defaults",
+        "execute",
+        "owner",
+        "policy",
+        "sandboxes",
+        "spec",
+        "unavailable",
+    )
 
     def __init__(
         self,
@@ -35,6 +47,7 @@ class Entry:
         defaults: Mapping[str, Any] | None = None,
         convert: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         unavailable: Unavailable | None = None,
+        sandboxes: tuple[Sandbox, ...] = (),
     ) -> None:
         self.spec = spec
         self.execute = execute
@@ -46,18 +59,24 @@ class Entry:
         self.convert = convert
         """From JSON arguments to the types that the function is annotated with."""
         self.unavailable = unavailable
+        self.sandboxes = sandboxes
+        """Where its commands run."""
 
     def under(self, policy: ToolPolicy) -> Entry:
         """The same entry with another policy."""
-        return Entry(
-            self.spec,
-            self.execute,
-            owner=self.owner,
-            policy=policy,
-            defaults=self.defaults,
-            convert=self.convert,
-            unavailable=self.unavailable,
-        )
+        return self._with(policy=policy)
+
+    def within(self, sandboxes: Iterable[Sandbox]) -> Entry:
+        """The same entry, whose commands run in these sandboxes."""
+        return self._with(sandboxes=tuple(sandboxes))
+
+    def marked(self, unavailable: Unavailable | None) -> Entry:
+        """The same entry, unavailable or available again."""
+        return self._with(unavailable=unavailable)
+
+    def _with(self, **changes: Any) -> Entry:
+        given = {name: getattr(self, name) for name in self.__slots__} | changes
+        return Entry(**given)
 
     @property
     def name(self) -> str:

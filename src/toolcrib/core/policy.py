@@ -15,6 +15,7 @@ from toolcrib.errors import ConfigError
 
 if TYPE_CHECKING:
     from toolcrib.core.context import ToolContext
+    from toolcrib.core.spec import Effect
 
 
 class ToolPolicy:
@@ -103,6 +104,11 @@ class ToolPolicy:
         Called for every call, before anything runs, and by `explain`: it must be quick,
         synchronous and without side effects. Whatever it raises refuses the call.
         """
+        return None
+
+    def allowed_effects(self) -> frozenset[Effect] | None:
+        """What calls within these limits may do, where the knobs decide it: a git policy without
+        writing actions leaves only `read`. None leaves it to the tool's spec."""
         return None
 
     def deny(self, reason: str, message: str | None = None, **details: Any) -> Decision:

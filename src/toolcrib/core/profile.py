@@ -167,6 +167,8 @@ class Profile:
     """Digests that tools must have; any other is `definition_changed`."""
     max_depth: int = 8
     """How deep tools may call tools."""
+    isolation: tuple[str, ...] | None = None
+    """The sandbox types that are acceptable; None accepts every one but `landlock`."""
     source: str | None = None
 
     @property

@@ -19,12 +19,15 @@ from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Profile
 from toolcrib.core.result import ToolResult
+from toolcrib.core.sandbox import Child, Completed, Isolation, SandboxLimits, SelfTest
 from toolcrib.core.spec import ToolSpec
 
 if TYPE_CHECKING:
+    from toolcrib.core.entry import Execute
     from toolcrib.core.ledger import LedgerCall, SessionRow
 
 JsonValue = Any
+NO_LIMITS = SandboxLimits()
 
 
 class Gate(Protocol):
@@ -61,12 +64,39 @@ class Extension:
         return result
 
 
+class Workshop(Protocol):
+    """What the host lends to whoever builds a tool: executors, providers and templates."""
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths begin: the folder of the configuration, or the process's own."""
+        ...
+
+    def sandbox(self, name: str | None = None) -> Sandbox:
+        """The sandbox of that name in the configuration; without a name, the strict built-in one.
+
+        Raises `ConfigError` for a name that does not exist. What it gives can be used at any time
+        later: a sandbox that did not pass its self-test answers `sandbox_unavailable`.
+        """
+        ...
+
+    def file(self, path: str) -> Path:
+        """A path of the configuration, made absolute."""
+        ...
+
+
 @runtime_checkable
 class Executor(Protocol):
     """Runs calls of one kind.
 
     Returns JSON values or a `ToolResult`. `Denial` and `ToolFailure` are the tool's own words;
-    any other exception is `unexpected_failure`, its text goes to the log only.
+    any other exception is `unexpected_failure`, its text goes to the log only. Cancelling
+    `execute` must stop the work, or set `ctx.still_running`.
+
+    An executor may have `bind(spec, workshop)`, which reads a spec's `config` once, when the tool
+    is registered: it raises `SpecError` (with `key` inside `config`, and the cure) for a wrong one
+    and returns what runs the calls in place of `execute`. One that holds something open has
+    `async aclose()`.
     """
 
     kind: str
@@ -74,8 +104,24 @@ class Executor(Protocol):
     async def execute(self, ctx: ToolContext) -> JsonValue | ToolResult: ...
 
 
+@runtime_checkable
+class Binder(Protocol):
+    """An executor that reads a spec's `config` once."""
+
+    kind: str
+
+    def bind(self, spec: ToolSpec, workshop: Workshop) -> Execute: ...
+
+
 class Provider(Protocol):
-    """A live source of tools that also runs them. One that fails never delays the others."""
+    """A live source of tools that also runs them. One that fails never delays the others.
+
+    Entering it connects; leaving it lets go. Every exception from entering, listing or `health`
+    means that it is down: its tools stay listed as unavailable and it is tried again later.
+    A provider may have `async health()`, which raises when it is down, and `follow(changed)`,
+    which has it call `changed()` when its tools are not what they were, or when it noticed that
+    it is down.
+    """
 
     name: str
     kind: str
@@ -99,20 +145,50 @@ class Approver(Protocol):
 
 
 class Sandbox(Protocol):
-    """Where commands run. `isolates` says honestly what it keeps apart."""
+    """Where commands run. `isolates` says honestly what it keeps apart.
+
+    `run` never raises for something the command did. It raises `ToolFailure` with the reason
+    `sandbox_unavailable` when the sandbox cannot be had, and `OSError` when the command cannot be
+    started. Cancelling it kills the command and everything that command started.
+    """
 
     name: str
-    isolates: frozenset[str]
+    type: str
+    """The backend: `subprocess`, `bubblewrap`, `landlock`, `container`, or a plug-in's."""
+    isolates: frozenset[Isolation]
+
+    async def probe(self) -> SelfTest:
+        """Try it: whether it can be used here, and what it really isolates."""
+        ...
 
     async def run(
         self,
         argv: Sequence[str],
         *,
-        limits: Mapping[str, Any],
         cwd: str,
         env: Mapping[str, str],
+        limits: SandboxLimits = NO_LIMITS,
         stdin: bytes | None = None,
-    ) -> Any: ...
+        read: Sequence[str] = (),
+        write: Sequence[str] = (),
+        on_output: Callable[[bytes], None] | None = None,
+    ) -> Completed:
+        """Run a command to its end. `read` and `write` are further paths for this command;
+        `on_output` is told of standard output as it comes."""
+        ...
+
+    async def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        limits: SandboxLimits = NO_LIMITS,
+        read: Sequence[str] = (),
+        write: Sequence[str] = (),
+    ) -> Child:
+        """Start a command that is talked to over its streams."""
+        ...
 
 
 class Exporter(Protocol):
@@ -136,7 +212,8 @@ class TrailSource(Protocol):
     """Where a store gets the records that a transaction has to carry.
 
     `take` gives the waiting records as one block, or None. Called from the store's own thread
-    with a transaction open; then exactly one of `done` and `failed` follows.
+    with a transaction open, in which the block's `steps` are made in the ledger too; then exactly
+    one of `done` and `failed` follows.
     """
 
     def take(self) -> Block | None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -229,10 +230,13 @@ class ToolTemplate:
     name: str
     policy: type[ToolPolicy]
     constructor: Callable[..., Any]
-    """`constructor(policy)` gives the function or spec of the finished tool."""
+    """`constructor(policy)` or `constructor(policy, workshop)` gives the function, marked with
+    `@tool` or not, or the spec of the finished tool."""
     description: str = ""
 
-    def build(self, policy: ToolPolicy | Mapping[str, Any] | None = None) -> Any:
+    def build(
+        self, policy: ToolPolicy | Mapping[str, Any] | None = None, workshop: Any = None
+    ) -> Any:
         """The tool under `policy`, given built or as settings."""
         if not isinstance(policy, ToolPolicy):
             policy = self.policy(**(policy or {}))
@@ -241,4 +245,5 @@ class ToolTemplate:
                 f"template {self.name} needs a {self.policy.__name__}, "
                 f"not a {type(policy).__name__}"
             )
-        return self.constructor(policy)
+        wanted = inspect.signature(self.constructor).parameters
+        return self.constructor(policy, workshop) if len(wanted) > 1 else self.constructor(policy)

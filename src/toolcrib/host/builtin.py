@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib.core.protocols import Exporter
+from toolcrib.core.protocols import Exporter, Sandbox, Workshop
 from toolcrib.host.plugins import Registrar
 from toolcrib.tools.paths import PathsPolicy
 
@@ -12,10 +13,23 @@ from toolcrib.tools.paths import PathsPolicy
 def register_builtins(registrar: Registrar) -> None:
     """Hand in the built-in policies and exporters."""
     registrar.policy("paths", PathsPolicy)
+    for name in ("subprocess", "bubblewrap", "landlock", "container"):
+        registrar.sandbox(name, _sandbox(name))
     registrar.exporter("log", _human_log)
     registrar.exporter("json", _json_log)
     registrar.exporter("hooks", _hook_log)
     registrar.exporter("otel", _otel)
+
+
+def _sandbox(type: str) -> Callable[..., Sandbox]:
+    """Imported when a configuration names one: most hosts run no commands."""
+
+    def build(name: str, settings: Mapping[str, Any], workshop: Workshop) -> Sandbox:
+        from toolcrib.sandbox.build import FACTORIES
+
+        return FACTORIES[type](name, settings, workshop)
+
+    return build
 
 
 def _human_log(**settings: Any) -> Exporter:

@@ -11,13 +11,15 @@ from toolcrib.catalog.signature import Signature, describe
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import ToolPolicy
-from toolcrib.core.protocols import Executor
+from toolcrib.core.protocols import Binder, Executor
 from toolcrib.core.schema import admit, fill_defaults
 from toolcrib.core.spec import ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import SpecError
 from toolcrib.executors.python import PythonExecutor, arrived, from_object, unfold
+from toolcrib.host.kinds import BUILTIN
 from toolcrib.host.tool import Tool
+from toolcrib.host.workshop import Sandboxes, Workshop
 
 
 class _Read(NamedTuple):
@@ -36,6 +38,10 @@ class Entries:
     def __init__(self, python: PythonExecutor) -> None:
         self.python = python
         self.executors: dict[str, Executor] = {}
+        self.workshop: Callable[[str | None], Workshop] = lambda folder: Workshop(
+            Sandboxes(), folder
+        )
+        """What whoever builds a tool is lent, for paths that begin in `folder`."""
         self._known: dict[tuple[Callable[..., Any], bool], _Read] = {}
 
     def make(self, thing: Any, *, owner: str | None = None) -> Entry:
@@ -94,18 +100,21 @@ class Entries:
         template: ToolTemplate,
         knobs: Mapping[str, Any] | None = None,
         *,
-        name: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
         owner: str | None = None,
+        folder: str | None = None,
     ) -> Entry:
-        """The entry of a broad tool under a policy."""
+        """The entry of a broad tool under a policy; `overrides` are fields of its spec."""
         policy = template.policy(**(knobs or {}))
-        thing = template.build(policy)
+        lent = self.workshop(folder)
+        thing = template.build(policy, lent)
         if isinstance(thing, ToolSpec) or not callable(thing):
-            return self.make(thing, owner=owner).under(policy)
-        given: dict[str, Any] = {"name": name or template.name, "policy": type(policy)}
+            return self.make(thing, owner=owner).under(policy).within(lent.taken.values())
+        given: dict[str, Any] = {"name": template.name, **(overrides or {}), "policy": type(policy)}
         if owner is not None:
             given["source"] = owner
-        return self.from_definition(define(thing, **given), policy=policy)
+        made = self.from_definition(define(thing, **given), policy=policy)
+        return made.within(lent.taken.values())
 
     def _per_session(self, definition: Definition) -> Execute:
         """Run on the session's own instance; a call without a session gets one for itself."""
@@ -146,7 +155,12 @@ class Entries:
         return execute
 
     def from_spec(
-        self, spec: ToolSpec, *, owner: str | None = None, policy: ToolPolicy | None = None
+        self,
+        spec: ToolSpec,
+        *,
+        owner: str | None = None,
+        policy: ToolPolicy | None = None,
+        folder: str | None = None,
     ) -> Entry:
         """The entry of a spec that came as data; its kind finds the executor."""
         admit(spec.input_schema)
@@ -157,17 +171,29 @@ class Entries:
         if spec.factory is not None:
             execute = self._from_factory(spec.factory)
             return Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)
-        executor = self.executors.get(spec.kind)
+        executor = self._executor(spec.kind)
+        if isinstance(executor, Binder):
+            lent = self.workshop(folder)
+            execute = executor.bind(spec, lent)
+            entry = Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)
+            return entry.within(lent.taken.values())
         if executor is not None:
             return Entry(spec, executor.execute, owner=owner, policy=policy, defaults=defaults)
         if spec.kind == "python":
             return self._from_module(spec, owner, policy, defaults)
-        known = sorted({"python", *self.executors})
+        known = sorted({"python", *BUILTIN, *self.executors})
         close = did_you_mean(spec.kind, known)
         raise SpecError(
             f"tool {spec.name}: nothing runs the kind {spec.kind!r}",
             cure=f"Did you mean {close}?" if close else f"Known kinds: {', '.join(known)}",
         )
+
+    def _executor(self, kind: str) -> Executor | None:
+        """What runs a kind; the built-in ones are made when first needed."""
+        found = self.executors.get(kind)
+        if found is None and kind in BUILTIN:
+            found = self.executors[kind] = BUILTIN[kind]()
+        return found
 
     def _from_module(
         self,

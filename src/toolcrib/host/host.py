@@ -29,8 +29,10 @@ from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.session import Session
+from toolcrib.host.sources import Source
 from toolcrib.host.strays import slip, stray, unexplained, unreachable
 from toolcrib.host.tool import Tool
+from toolcrib.host.workshop import Sandboxes
 from toolcrib.observe.bus import Bus
 from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
@@ -63,17 +65,21 @@ class ToolHost:
         self.bus = Bus()
         self.metrics = Metrics(tools=self.catalog.__len__, exporters=self.bus.counts)
         self.artifacts = Artifacts()
-        self.approvals = Approvals(self._ready_inbox)
+        self.approvals = Approvals(self._ready_inbox, self)
         self.redactor = Redactor()
         self._config_source = config
         self._config = HostConfig()
         self._loaded = config is None
         self._store = store
         self._approver = None if approver is None else _approver(approver)
+        self.approvals.lend_to(self._approver)
         self._extensions = tuple(extensions)
         self._exporters = tuple(exporters)
         self._python = PythonExecutor()
         self._entries = Entries(self._python)
+        self._sources: tuple[Source, ...] = ()
+        self.sandboxes = Sandboxes()
+        """Where commands may run, by name."""
         self.registrar = Registrar()
         """What plug-ins and built-in parts offer by name."""
         register_builtins(self.registrar)
@@ -97,6 +103,11 @@ class ToolHost:
             raise SpecError("ToolHost takes a list of tools", cure="Write ToolHost([…])")
         for thing in tools:
             self.register(thing)
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._closed else "started" if self._parts else "not started"
+        count = f"{len(self.catalog)} tool{'' if len(self.catalog) == 1 else 's'}"
+        return f"<ToolHost {count}, {len(self._config.profiles)} profiles, {state}>"
 
     @classmethod
     def from_config(cls, path: str | Path, **options: Any) -> ToolHost:
@@ -144,6 +155,7 @@ class ToolHost:
         config: HostConfig,
         extensions: Sequence[Extension] = (),
         exporters: Sequence[Exporter] = (),
+        sources: Sequence[Source] = (),
     ) -> None:
         """Put a configuration in force, with the extensions and exporters built for it beside the
         embedder's own; plans are made anew."""
@@ -153,6 +165,7 @@ class ToolHost:
                 self.bus.remove_exporter(name)
             self._exporting = [self.bus.add_exporter(exporter) for exporter in exporters]
             self._config = config
+            self._sources = tuple(sources)
             self.callers.renew(config)
             self._python.threads = config.settings.threads
             self._local = self.callers.principal(None)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from toolcrib.core.policy import ToolPolicy
-from toolcrib.core.protocols import Executor, Exporter, Extension, Store
+from toolcrib.core.protocols import Executor, Exporter, Extension, Provider, Sandbox, Store
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.errors import NameTaken, ToolcribError
 
@@ -21,6 +21,8 @@ class Registrar:
 
     def __init__(self) -> None:
         self.executors: dict[str, Executor] = {}
+        self.providers: dict[str, Callable[..., Provider]] = {}
+        self.sandboxes: dict[str, Callable[..., Sandbox]] = {}
         self.policies: dict[str, type[ToolPolicy]] = {}
         self.templates: dict[str, ToolTemplate] = {}
         self.extensions: dict[str, Callable[..., Extension]] = {}
@@ -35,6 +37,14 @@ class Registrar:
     def executor(self, executor: Executor) -> None:
         """Something that runs calls of one kind."""
         self._put("executor", self.executors, executor.kind, executor)
+
+    def provider(self, type: str, factory: Callable[..., Provider]) -> None:
+        """A live source of tools; `factory(name, settings, workshop)` builds one."""
+        self._put("provider", self.providers, type, factory)
+
+    def sandbox(self, type: str, factory: Callable[..., Sandbox]) -> None:
+        """A place where commands run; `factory(name, settings, workshop)` builds one."""
+        self._put("sandbox", self.sandboxes, type, factory)
 
     def policy(self, name: str, policy: type[ToolPolicy]) -> None:
         """A policy that configurations can `use` by name."""

@@ -23,12 +23,14 @@ _SHOWN = 400
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
-# Control, bidirectional, zero-width and tag characters, line separators, halves of pairs: what a
-# terminal obeys, or what makes a line look like another one.
+# Everything of the categories control, format, private use, surrogate, line and paragraph
+# separator, and letters and marks that show nothing: what a terminal obeys, or what makes a line
+# look like another one.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 

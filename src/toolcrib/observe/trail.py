@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import deque
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -24,7 +25,8 @@ from toolcrib.errors import StoreError
 ANCHOR_RECORDS = 64
 ANCHOR_SECONDS = 10.0
 
-_encode = msgspec.json.Encoder(enc_hook=str).encode
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 
 
 class Listeners(Protocol):
@@ -40,8 +42,16 @@ _Waiting = tuple[int, Record, _Wanted | None]
 """A record's number, the record, and who waits until it is on disk, with the ledger's step."""
 
 
-def _number(waiting: _Waiting) -> int:
-    return waiting[0]
+_number = itemgetter(0)
+
+
+def _lines(records: list[Record]) -> list[bytes]:
+    """A line for each record."""
+    try:
+        lines = _encode_lines(records)[:-1].split(b"\n")
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return [_line(record) for record in records]
+    return lines if len(lines) == len(records) else [_line(record) for record in records]
 
 
 def _line(record: Record) -> bytes:
@@ -96,7 +106,8 @@ class Trail:
         self.run = run
         self.broken: StoreError | None = None
         """Why the trail cannot be written now; while it is set, calls are refused."""
-        self._bus: Listeners = bus or _Nobody()
+        self.bus: Listeners = bus or _Nobody()
+        """Who wants to know at once."""
         self._key = key
         self._anchor = anchor
         self._anchored = (0, -math.inf)
@@ -119,11 +130,6 @@ class Trail:
         store.attach(self)
 
     @property
-    def live(self) -> bool:
-        """Whether somebody listens, so that events have to be made as things happen."""
-        return self._bus.active
-
-    @property
     def written(self) -> int:
         """How many records of this run have reached the store."""
         return self._sealed
@@ -135,7 +141,7 @@ class Trail:
         if not self._poked or not seq & 1023:
             self._poked = True
             self._store.poke(now=False)
-        if self._bus.active:
+        if self.bus.active:
             self._tell(record, seq)
         return seq
 
@@ -156,7 +162,7 @@ class Trail:
         seq = self._next()
         self._pending.append((seq, record, (future, step)))
         self._store.poke(now=True)
-        if self._bus.active:
+        if self.bus.active:
             self._tell(record, seq)
         return future
 
@@ -166,7 +172,7 @@ class Trail:
 
     def _tell(self, record: Record, seq: int) -> None:
         for event in events_of(record, self.run, seq):
-            self._bus.publish(event)
+            self.bus.publish(event)
 
     # What the store calls, from its own thread, inside a transaction.
 
@@ -179,12 +185,8 @@ class Trail:
             batch = self._in_order()
             if not batch:
                 return None
-            _, records, wanted = zip(*batch, strict=True)
-            waits = [want for want in wanted if want is not None]
-            try:
-                lines = list(map(_encode, records))
-            except (TypeError, ValueError, OverflowError, RecursionError):
-                lines = list(map(_line, records))
+            waits = [want for _, _, want in batch if want is not None]
+            lines = _lines([record for _, record, _ in batch])
             self._carried += [future for future, _ in waits]
             steps = tuple([step for _, step in waits if step is not None])
             first, now = self._sealed + 1, time.time()
@@ -196,11 +198,13 @@ class Trail:
         """What waits, without gaps. A thread takes its number before it hands in its record, so
         a record can be here before the one it follows; then it waits for the next block."""
         pending = self._pending
-        batch = [pending.popleft() for _ in range(len(pending))]
+        batch = self._late + [pending.popleft() for _ in range(len(pending))]
+        batch.sort(key=_number)  # nearly always in order already
         first = self._sealed + 1
-        if not self._late and [w[0] for w in batch] == [*range(first, first + len(batch))]:
+        whole = len(batch)
+        if not batch or batch[-1][0] == first + whole - 1:
+            self._late = []
             return batch
-        batch = sorted(self._late + batch, key=_number)
         whole = 0
         while whole < len(batch) and batch[whole][0] == first + whole:
             whole += 1

@@ -87,6 +87,7 @@ class Asking:
             raise ToolcribError("the answer cannot be redeemed")
         if final.note or final.edited is not None:
             flight.noted = {"approval": {"by": final.by, "note": final.note}}
+            flight.odd = True
         arguments = flight.arguments
         if final.edited is not None:
             arguments = _restored(final.edited, request.arguments, flight.arguments)

@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.core.result import ToolResult
 from toolcrib.core.spec import RetryPolicy
 from toolcrib.errors import Denial, ToolFailure
-from toolcrib.pipeline.endings import failed
+from toolcrib.pipeline.endings import failed, overdue
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.parts import Hider
 from toolcrib.pipeline.plan import Plan
@@ -68,13 +68,17 @@ async def attempts(
     end = None if limit is None else monotonic() + limit
     while True:
         flight.attempt += 1
-        wheel.watch(flight, least(plan.timeout, None if end is None else end - monotonic()))
+        left = None if end is None else end - monotonic()
+        span = least(plan.timeout, left)
+        # The time that is told is the one somebody chose, not what other attempts left of it.
+        flight.allowed = limit if span == left else span
+        wheel.watch(flight, span)
         try:
             value = await attempt(plan, flight, hider)
         except asyncio.CancelledError:
             if not _may_repeat_timeout(plan, flight, policy):
                 raise
-            value = failed(flight, "timeout", f"{flight.tool} did not finish in time")
+            value = overdue(flight, flight.allowed)
         if not _again(plan, value, policy, flight):
             return value
         pause = _pause(policy, flight.attempt, value)

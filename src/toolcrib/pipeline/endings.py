@@ -7,6 +7,7 @@ from typing import Any
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import Decision
 from toolcrib.core.result import Failure, ToolResult
+from toolcrib.core.units import format_duration
 from toolcrib.pipeline.flight import Flight
 from toolcrib.reasons import reason as reason_row
 
@@ -31,6 +32,18 @@ def failed(
             still_running=running,
         ),
     )
+
+
+def overdue(flight: Flight, seconds: float | None) -> ToolResult:
+    """The ending of a call that took longer than it may, with how long that is."""
+    within = "time" if seconds is None else _span(seconds)
+    return failed(flight, "timeout", f"{flight.tool} did not finish in {within}")
+
+
+def _span(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.3g}ms"
+    return f"{seconds:.3g}s" if seconds < 60 else format_duration(round(seconds))
 
 
 def denied(flight: Flight, decision: Decision, gate: str, wait: float | None = None) -> ToolResult:

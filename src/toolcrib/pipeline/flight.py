@@ -44,6 +44,11 @@ class Flight(ToolContext):
     """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
     expires = NEVER
     """When the clock stops it, on the `time.monotonic()` clock."""
+    allowed: float | None = None
+    """Seconds that an attempt of several may take; told when it took longer."""
+    odd = True
+    """Whether something out of the common happened, so that the facts below have to be looked at.
+    The pipeline sets it on every call: reading what stands on the class only is slow."""
     opened = False
     """Whether the first half is on the trail already."""
     leased = False

@@ -43,9 +43,7 @@ class Ledger(Protocol):
 class Leases:
     """Enters durable calls, keeps their leases while they run, and finds lost ones."""
 
-    def __init__(
-        self, ledger: Ledger, trail: TrailWriter, clock: Clock, lease: float
-    ) -> None:
+    def __init__(self, ledger: Ledger, trail: TrailWriter, clock: Clock, lease: float) -> None:
         self._ledger = ledger
         self._trail = trail
         self._clock = clock

@@ -12,13 +12,20 @@ from toolcrib.errors import StoreError
 from toolcrib.reasons import Status
 
 
+class Listeners(Protocol):
+    """Who is told of events as they happen."""
+
+    active: bool
+    """Whether somebody listens, so that events have to be made."""
+
+
 class TrailWriter(Protocol):
     """Where records go."""
 
     broken: StoreError | None
 
     @property
-    def live(self) -> bool: ...
+    def bus(self) -> Listeners: ...
     def append(self, record: Record) -> int: ...
     def append_and_wait(
         self, record: Record, step: LedgerStep | None = None
@@ -40,6 +47,11 @@ class Hider(Protocol):
 
 class Counter(Protocol):
     """Counts the endings of one tool's calls."""
+
+    ok: int
+    seconds: float
+    buckets: list[int]
+    """How many calls took how long; the first is for up to half a millisecond."""
 
     def ended(self, status: Status, reason: str | None, seconds: float) -> None: ...
 

@@ -30,7 +30,7 @@ from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
 from toolcrib.pipeline.asking import Asking
 from toolcrib.pipeline.attempts import attempts, least, raised
-from toolcrib.pipeline.endings import concealed, denied, failed
+from toolcrib.pipeline.endings import concealed, denied, failed, overdue
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check, fault, proper
 from toolcrib.pipeline.leases import Leases, Ledger
@@ -40,9 +40,11 @@ from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
 from toolcrib.pipeline.shaping import NotJson, cut, hide, plain, sound, spoken
 from toolcrib.pipeline.validate import Invalid, prepare
-from toolcrib.pipeline.wheel import Wheel
+from toolcrib.pipeline.wheel import SHORT, Wheel
 
 _new: Any = object.__new__
+QUICK_NS = 500_000
+"""Up to here a call's time falls into the first bucket."""
 
 
 class Pipeline:
@@ -74,11 +76,11 @@ class Pipeline:
         self._keep = keep
         self._runtime = runtime
         self._prefix = f"c{int(time.time()):x}{secrets.token_hex(4)}"
-        self._count = itertools.count(1).__next__
-
-    def new_id(self) -> str:
+        # Chained, so that the next id is one call into C and safe from any thread.
+        self.new_id: Callable[[], str] = map(
+            self._prefix.__add__, map(str, itertools.count(1))
+        ).__next__
         """A call id: this host's run, and a count."""
-        return f"{self._prefix}{self._count()}"
 
     async def run(
         self,
@@ -94,10 +96,11 @@ class Pipeline:
         """One call, from arrival to result. Never raises for something that is about the call."""
         flight = _new(plan.flight or self._flight(plan))
         flight.began = began = monotonic_ns()
-        flight.call_id = call_id or f"{self._prefix}{self._count()}"
+        flight.call_id = call_id or self.new_id()
         flight.principal = who
         flight.session = session
         flight.door = door
+        flight.odd = False
         trail = self.trail
         if parent is not None:
             flight.parent_id, flight.depth = parent.call_id, parent.depth + 1
@@ -148,7 +151,9 @@ class Pipeline:
         if meters:
             try:
                 if decision.verdict == "allow":
-                    while held < len(meters) and meters[held].begin():
+                    for meter in meters:
+                        if not meter.begin():
+                            break
                         held += 1
                 over = None if held == len(meters) else _take(flight, meters, held)
             except Exception as error:
@@ -186,7 +191,7 @@ class Pipeline:
                 held += 1
 
             # on record before it runs
-            if plan.sync or flight.opened or trail.live:
+            if plan.sync or flight.odd or trail.bus.active:
                 common = False
                 flight.seat = seat
                 try:
@@ -209,7 +214,11 @@ class Pipeline:
                 limit = plan.timeout
                 if timeout is not None or self.settings.deadline is not None:
                     limit = least(limit, self._time(timeout))
-                wheel.watch(flight, limit)
+                if not common or limit is None or limit < SHORT or not wheel.ticking:
+                    wheel.watch(flight, limit)
+                else:  # the same, without looking at the clock again
+                    wheel.running[flight] = None
+                    flight.deadline = flight.expires = started * 1e-9 + limit
                 flight.attempt = 1
                 try:
                     value = await plan.execute(flight)
@@ -219,7 +228,7 @@ class Pipeline:
         except CancelledError:
             if not flight.attempt:
                 _refund(meters)
-            stopped = self._stopped(flight)
+            stopped = self._stopped(flight, timeout)
             if stopped is None:
                 self.record.end_unheard(flight)
                 raise
@@ -233,8 +242,8 @@ class Pipeline:
                 meter.leave()
 
         # shape
-        if flight.stop is not None:
-            value = self._stopped(flight) or value
+        if flight.odd and flight.stop is not None:
+            value = self._stopped(flight, timeout) or value
         if type(value) is ToolResult:
             return await self.record.end(flight, self._shape(plan, flight, value))
         result = ToolResult(call_id=flight.call_id, output=value)
@@ -242,10 +251,10 @@ class Pipeline:
             type(value) not in plan.plain_outputs
             or self.hider.has_secrets
             or (type(value) is float and value - value != 0.0)
-            or flight.noted is not None
+            or flight.odd
         ):
             return await self.record.end(flight, self._shape(plan, flight, result))
-        if not common or flight.opened or len(flight.encoded) > self.settings.audit_capture:
+        if not common or len(flight.encoded) > self.settings.audit_capture:
             return await self.record.end(flight, result)
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began
@@ -261,7 +270,13 @@ class Pipeline:
                 total,
             )
         )
-        plan.counter.ended("ok", None, total * 1e-9)
+        counter = plan.counter
+        if total > QUICK_NS:
+            counter.ended("ok", None, total * 1e-9)
+        else:
+            counter.ok += 1
+            counter.seconds += total * 1e-9
+            counter.buckets[0] += 1
         return result
 
     def _flight(self, plan: Plan) -> type[Flight]:
@@ -360,7 +375,7 @@ class Pipeline:
         result = await self.record.end(flight, denied(flight, decision, gate, wait))
         return concealed(flight, result, gate)
 
-    def _stopped(self, flight: Flight) -> ToolResult | None:
+    def _stopped(self, flight: Flight, timeout: float | None) -> ToolResult | None:
         """The result of a call that the clock or a cancel stopped; None when it was the caller."""
         why, task = flight.stop, flight.task
         if task is None:
@@ -372,8 +387,8 @@ class Pipeline:
         if task.uncancel() > 0:
             return None  # the caller's own cancel came at the same time and wins
         if why == "timeout":
-            text = f"{flight.tool} did not finish in time"
-            return failed(flight, "timeout", text)
+            limit = flight.allowed or least(flight.plan.timeout, self._time(timeout))
+            return overdue(flight, limit)
         return failed(flight, why)
 
     # What happens after a wait.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from toolcrib.core.profile import ApprovalRules, Limit, Profile
 from toolcrib.core.protocols import Extension, Gate
 from toolcrib.core.schema import Validator, compile_schema
 from toolcrib.core.settings import HostSettings
+from toolcrib.core.spec import ToolSpec
 from toolcrib.pipeline.extensions import wrap
 from toolcrib.pipeline.gates import (
     Check,
@@ -34,8 +36,11 @@ from toolcrib.pipeline.gates import (
 )
 from toolcrib.pipeline.limits import Limits, Meter, applies, meter_key
 from toolcrib.pipeline.parts import Counter, Hider
+from toolcrib.pipeline.quick import NUMBERS, only, plain_outputs
 
-NUMBERS = ("integer", "number", "boolean", "null")
+NAMED_ONLY = "landlock"
+"""The sandbox type that is used only where a profile names it: it leaves more in reach."""
+
 NO_PROFILE = Decision.allow("no profile is in force", rule="no profiles")
 
 
@@ -135,13 +140,12 @@ class Plan:
         missing: Sequence[str] = (),
         policy_source: str | None = None,
     ) -> None:
-        spec = entry.spec
         self.entry = entry
-        self.spec = spec
-        self.name = spec.name
         self.profile = profile
         self.profile_name = profile.name if profile else None
         self.policy = _policy(entry, profile)
+        self.spec = spec = _held(entry.spec, self.policy)
+        self.name = spec.name
         self.gates = tuple(gates)
         self.checks = _checks(self, gates, policy_source)
         self.refusal = _refusal(entry, profile, _settle(self.checks)[0])
@@ -151,7 +155,7 @@ class Plan:
         self.is_valid: Callable[[Any], bool] = self._first_check
         self._output: Validator | None = None
         self.checks_output = spec.output_schema is not None
-        self.plain_outputs = _plain_outputs(spec.output_schema)
+        self.plain_outputs = plain_outputs(spec.output_schema)
         """Python types that surely fit the output schema, and hold nothing to hide or to cut."""
         self.defaults = entry.defaults or None
         self.convert = entry.convert
@@ -160,9 +164,9 @@ class Plan:
         self.sync = settings.audit_sync == "always" or (
             settings.audit_sync == "effects" and not spec.read_only
         )
-        self.flat = _only(spec.input_schema, ("string", *NUMBERS))
+        self.flat = only(spec.input_schema, ("string", *NUMBERS))
         """Whether arguments that fit the schema hold nothing that holds something else."""
-        self.clean = _only(spec.input_schema, NUMBERS) and hider.clean_keys(
+        self.clean = only(spec.input_schema, NUMBERS) and hider.clean_keys(
             spec.input_schema.get("properties", {})
         )
         """Whether they can hold nothing to hide: no text, and no key of a telling name."""
@@ -280,6 +284,14 @@ def _policy(entry: Entry, profile: Profile | None) -> ToolPolicy | None:
     return base
 
 
+def _held(spec: ToolSpec, policy: ToolPolicy | None) -> ToolSpec:
+    """The spec with the effects that are left under the policy."""
+    effects = None if policy is None else policy.allowed_effects()
+    if effects is None or effects == spec.effects:
+        return spec
+    return dataclasses.replace(spec, effects=effects)
+
+
 def _checks(plan: Plan, gates: Sequence[Gate], policy_source: str | None) -> tuple[Check, ...]:
     spec, profile = plan.spec, plan.profile
     first = profile_check(profile, spec) if profile else constant("profile", NO_PROFILE)
@@ -326,6 +338,23 @@ def _refusal(entry: Entry, profile: Profile | None, base: Decision) -> Decision 
                 source=profile.source,
                 details={"pinned": pinned, "found": entry.spec.digest},
             )
+        return _unsafe(entry, profile)
+    return None
+
+
+def _unsafe(entry: Entry, profile: Profile) -> Decision | None:
+    """What is wrong with where the tool's commands run, in the eyes of the profile."""
+    accepted = profile.isolation
+    for sandbox in entry.sandboxes:
+        if sandbox.type in accepted if accepted is not None else sandbox.type != NAMED_ONLY:
+            continue
+        return Decision.deny(
+            "sandbox_not_allowed",
+            f"it runs in {sandbox.name} ({sandbox.type}); the profile accepts "
+            f"{', '.join(accepted) if accepted else 'that only by name'}",
+            rule=f"profiles.{profile.name}.isolation",
+            source=profile.source,
+        )
     return None
 
 
@@ -347,29 +376,6 @@ def _unseen(plan: Plan, who: Principal) -> Decision | None:
         return said if said.verdict == "deny" else Decision.deny("not_in_profile")
     said = ask_check(role_check(spec), probe)
     return said if said.verdict == "deny" else None
-
-
-def _plain_outputs(schema: Mapping[str, Any] | None) -> frozenset[type]:
-    numbers: dict[str, set[type]] = {
-        "integer": {int},
-        "number": {int, float},
-        "boolean": {bool},
-        "null": {type(None)},
-    }
-    found: set[type] = set()
-    for name, types in numbers.items():
-        if schema is None or (len(schema) == 1 and schema.get("type") == name):
-            found |= types
-    return frozenset(found)
-
-
-def _only(schema: Mapping[str, Any], types: Collection[str]) -> bool:
-    """Whether arguments that fit the schema are all of these types."""
-    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
-        return False
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    found = [part.get("type") for part in properties.values() if hasattr(part, "get")]
-    return len(found) == len(properties) and all(kind in types for kind in found)
 
 
 def _metered(

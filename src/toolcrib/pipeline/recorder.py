@@ -90,7 +90,7 @@ class Recorder:
                 written.add_done_callback(_heard)
 
     def open(self, flight: Flight, verdict: str) -> asyncio.Future[None] | None:
-        flight.opened = True
+        flight.opened = flight.odd = True
         plan, seat = flight.plan, flight.seat
         if seat is not None and verdict == "allow" and self._short(flight, seat):
             return self._put(

@@ -12,6 +12,8 @@ from time import monotonic
 from toolcrib.pipeline.flight import NEVER, Flight
 
 TICK = 0.05
+SHORT = TICK * 4
+"""Calls with less time than this get a timer of their own."""
 
 
 class Wheel:
@@ -32,7 +34,7 @@ class Wheel:
             flight.expires = NEVER
             return
         flight.deadline = flight.expires = monotonic() + seconds
-        if seconds < TICK * 4:
+        if seconds < SHORT:
             self.loop.call_later(seconds, self._sweep)
         if not self.ticking:
             self.ticking = True
@@ -72,6 +74,7 @@ def stop(flight: Flight, why: str) -> None:
     """Cancel the call's task once; the pipeline turns the cancellation into an ending."""
     if flight.stop is None and flight.task is not None:
         flight.stop = why
+        flight.odd = True
         flight.expires = NEVER
         flight.cancelled = True
         flight.task.cancel()

@@ -15,7 +15,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE blocks (
             pos INTEGER PRIMARY KEY AUTOINCREMENT,
             run TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, time REAL NOT NULL,
-            lines BLOB NOT NULL, hashes BLOB NOT NULL, before BLOB NOT NULL, mac BLOB NOT NULL)""",
+            lines BLOB NOT NULL, sums BLOB NOT NULL, before BLOB NOT NULL, head BLOB NOT NULL,
+            mac BLOB NOT NULL)""",
         # SQLite appends the position, so that a run is read in order without sorting.
         "CREATE INDEX blocks_run ON blocks(run)",
         """CREATE TABLE requests (

@@ -25,16 +25,17 @@ def _text(value: msgspec.Struct) -> str:
 def add_block(db: sqlite3.Connection, block: Block) -> None:
     """Append one block of the trail."""
     db.execute(
-        "INSERT INTO blocks(run, first, count, time, lines, hashes, before, mac) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO blocks(run, first, count, time, lines, sums, before, head, mac) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             block.run,
             block.first,
             block.count,
             block.time,
             block.lines,
-            block.hashes,
+            block.sums,
             block.before,
+            block.head,
             block.mac,
         ),
     )
@@ -50,7 +51,7 @@ def blocks(
     if run is not None:
         condition, values = "run = ? AND pos > ?", [run, after, limit]
     rows = db.execute(
-        "SELECT pos, run, first, count, time, lines, hashes, before, mac FROM blocks "  # noqa: S608
+        "SELECT pos, run, first, count, time, lines, sums, before, head, mac FROM blocks "  # noqa: S608
         f"WHERE {condition} ORDER BY pos LIMIT ?",
         values,
     )
@@ -63,12 +64,13 @@ def blocks(
                 count=count,
                 time=time,
                 lines=lines,
-                hashes=hashes,
+                sums=sums,
                 before=before,
+                head=head,
                 mac=mac,
             ),
         )
-        for pos, run_, first, count, time, lines, hashes, before, mac in rows
+        for pos, run_, first, count, time, lines, sums, before, head, mac in rows
     ]
 
 

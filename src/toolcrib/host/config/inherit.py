@@ -64,7 +64,7 @@ def _profile(name: str, drafts: Mapping[str, Draft]) -> Profile:
             merged[key] = {**merged[key], **given.get(key, {})}
         for tool, knobs in given.get("policies", {}).items():
             merged["policies"][tool] = {**merged["policies"].get(tool, {}), **knobs}
-        for key in ("default", "conceal", "max_depth"):
+        for key in ("default", "conceal", "max_depth", "isolation"):
             if key in given:
                 merged[key] = given[key]
     merged["approval"] = ApprovalRules(**merged["approval"])

@@ -170,6 +170,12 @@ PROFILE = Section(
             doc="how deep tools may call tools",
             default="8",
         ),
+        Setting(
+            name="isolation",
+            kind=ListOf(TEXT, least=1),
+            doc="the sandbox types in which tools may run commands; no other one is used",
+            default="every one but landlock",
+        ),
     ),
     _build_draft,
 )
