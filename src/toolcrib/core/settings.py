@@ -38,6 +38,8 @@ class HostSettings:
     """Bytes of arguments."""
     threads: int = 32
     """Threads for synchronous functions."""
+    ready: float = 10.0
+    """Seconds that `async with` waits for providers to come up; later ones come when they come."""
     drain: float = 10.0
     """Seconds that running calls get when the host stops."""
     lease: float = 20.0

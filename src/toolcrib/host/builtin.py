@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib.core.protocols import Exporter, Sandbox, Workshop
+from toolcrib.core.protocols import Exporter, Provider, Sandbox, Workshop
+from toolcrib.core.spec import ToolTemplate
 from toolcrib.host.plugins import Registrar
 from toolcrib.tools.paths import PathsPolicy
+
+TEMPLATES = {
+    "fetch": "toolcrib.tools.fetch",
+    "files": "toolcrib.tools.files.tool",
+    "git": "toolcrib.tools.git.tool",
+    "python_code": "toolcrib.tools.python_code.tool",
+    "shell": "toolcrib.tools.shell",
+    "sql": "toolcrib.tools.sql.tool",
+}
+"""The broad tools, by the module that has their `TEMPLATE`."""
+
+PROVIDERS = {
+    "openapi": "toolcrib.providers.openapi.provider",
+    "storage": "toolcrib.providers.storage.provider",
+}
+"""The provider types, by the module that has their `factory`."""
 
 
 def register_builtins(registrar: Registrar) -> None:
     """Hand in the built-in policies and exporters."""
     registrar.policy("paths", PathsPolicy)
+    for name, module in TEMPLATES.items():
+        registrar.later(name, _template(module))
+    for name, module in PROVIDERS.items():
+        registrar.provider(name, _provider(module))
     for name in ("subprocess", "bubblewrap", "landlock", "container"):
         registrar.sandbox(name, _sandbox(name))
     registrar.exporter("log", _human_log)
     registrar.exporter("json", _json_log)
     registrar.exporter("hooks", _hook_log)
     registrar.exporter("otel", _otel)
+
+
+def _template(module: str) -> Callable[[], ToolTemplate]:
+    return lambda: importlib.import_module(module).TEMPLATE
+
+
+def _provider(module: str) -> Callable[..., Provider]:
+    return lambda *given: importlib.import_module(module).factory(*given)
 
 
 def _sandbox(type: str) -> Callable[..., Sandbox]:

@@ -188,6 +188,14 @@ class Entries:
             cure=f"Did you mean {close}?" if close else f"Known kinds: {', '.join(known)}",
         )
 
+    async def close(self) -> None:
+        """Let go of what executors hold open."""
+        self.python.close()
+        for executor in list(self.executors.values()):
+            close = getattr(executor, "aclose", None)
+            if close is not None:
+                await arrived(close())
+
     def _executor(self, kind: str) -> Executor | None:
         """What runs a kind; the built-in ones are made when first needed."""
         found = self.executors.get(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,26 +19,25 @@ from toolcrib.core.protocols import Approver, Executor, Exporter, Extension, Gat
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ConfigError, Denial, HostStopped, NotFound, SpecError, StoreError
+from toolcrib.errors import ConfigError, HostStopped, NotFound, SpecError
 from toolcrib.executors.python import PythonExecutor
 from toolcrib.host.approvals import Approvals
 from toolcrib.host.artifacts import Artifacts
 from toolcrib.host.builtin import register_builtins
 from toolcrib.host.callers import Callers
+from toolcrib.host.calling import Calling
 from toolcrib.host.entries import Entries
 from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
+from toolcrib.host.probing import stop_probing, try_sandboxes
 from toolcrib.host.session import Session
-from toolcrib.host.sources import Source
-from toolcrib.host.strays import slip, stray, unexplained, unreachable
+from toolcrib.host.sources import Source, Sources
 from toolcrib.host.tool import Tool
 from toolcrib.host.workshop import Sandboxes
 from toolcrib.observe.bus import Bus
 from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
-from toolcrib.pipeline.explain import explain
-from toolcrib.pipeline.plan import Plan
 
 
 class ToolHost:
@@ -77,7 +77,6 @@ class ToolHost:
         self._exporters = tuple(exporters)
         self._python = PythonExecutor()
         self._entries = Entries(self._python)
-        self._sources: tuple[Source, ...] = ()
         self.sandboxes = Sandboxes()
         """Where commands may run, by name."""
         self.registrar = Registrar()
@@ -91,6 +90,10 @@ class ToolHost:
         self.planner.extensions = self._extensions
         self.callers = Callers()
         """Who is who: principals, sessions, and the profiles they may use."""
+        self.calling = Calling(self)
+        self.sources = Sources(self)
+        """The providers, and how they are."""
+        self._probing: asyncio.Task[Any] | None = None
         self._parts: Parts | None = None
         self._run: Callable[..., Coroutine[Any, Any, ToolResult]] | None = None
         self._lock = threading.RLock()
@@ -143,6 +146,9 @@ class ToolHost:
             self.announce_fact("config.rejected", {"message": str(error)})
             raise
         self.announce_fact("config.loaded", {"files": list(self._config.sources)})
+        if self._parts is not None:
+            await self.sources.renew()
+            self._probe()
 
     @property
     def config(self) -> HostConfig:
@@ -165,7 +171,7 @@ class ToolHost:
                 self.bus.remove_exporter(name)
             self._exporting = [self.bus.add_exporter(exporter) for exporter in exporters]
             self._config = config
-            self._sources = tuple(sources)
+            self.sources.want(sources)
             self.callers.renew(config)
             self._python.threads = config.settings.threads
             self._local = self.callers.principal(None)
@@ -243,7 +249,7 @@ class ToolHost:
         names = [*self.catalog.snapshot(), *(held.entries if held is not None else ())]
         found: list[Tool] = []
         for tool in sorted(set(names)):
-            plan = self._plan(tool, name, held)
+            plan = self.calling.plan(tool, name, held)
             if plan is not None and plan.listed(who):
                 down = None if plan.outage is None else plan.outage.message
                 found.append(
@@ -293,50 +299,7 @@ class ToolHost:
                 if plan is not None:
                     who = principal or self._local
                     return run(plan, who, None, arguments, timeout, None)
-        return self._call(name, arguments, principal, profile, session, timeout, call_id)
-
-    async def _call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None,
-        principal: Principal | str | None,
-        profile: str | None,
-        session: Session | str | None,
-        timeout: float | None,
-        call_id: str | None,
-        door: str = "python",
-        parent: ToolContext | None = None,
-    ) -> ToolResult:
-        wrong = slip(name, principal, timeout, call_id)
-        if wrong is not None:
-            raise TypeError(wrong)
-        try:
-            parts = await self.start()
-        except StoreError as error:
-            return unreachable("audit_unavailable", str(error), call_id)
-        except HostStopped:
-            return unreachable("host_stopping", "the host has stopped; make a new one", call_id)
-        who, chosen, held, problem, reason = self.callers.resolve(principal, profile, session)
-        plan = None
-        if problem is None:
-            plan = self._plan(name, chosen, held)
-            if plan is None:
-                problem, reason = self._unknown(name, chosen), "unknown_tool"
-        door = door if held is None else held.door
-        if plan is None:
-            above = None if parent is None else parent.call_id
-            said = problem or name
-            return stray(
-                self, parts, name, who, reason, said,
-                call_id=call_id, session=held, parent=above, door=door,
-            )  # fmt: skip
-        return await parts.pipeline.run(plan, who, held, arguments, timeout, call_id, door, parent)
-
-    def _unknown(self, name: str, profile: str | None) -> str:
-        """That there is no such tool; a name like it is only given away where none is concealed."""
-        rules = self.callers.profile(profile)
-        close = None if rules is not None and rules.conceal else self.catalog.suggest(name)
-        return f"{name}: no such tool" + (f". Did you mean {close}?" if close else "")
+        return self.calling.call(name, arguments, principal, profile, session, timeout, call_id)
 
     async def nested(
         self,
@@ -346,14 +309,7 @@ class ToolHost:
         timeout: float | None,
     ) -> ToolResult:
         """A call made by a tool: the same principal, profile and session, one level deeper."""
-        left = ctx.remaining
-        if left is not None:
-            timeout = left if timeout is None else min(timeout, left)
-        profile = ctx.profile.name if ctx.profile is not None else None
-        session: Any = ctx.session
-        return await self._call(
-            name, arguments, ctx.principal, profile, session, timeout, None, ctx.door, ctx
-        )
+        return await self.calling.nested(ctx, name, arguments, timeout)
 
     def announce(self, ctx: ToolContext, type: str, data: dict[str, Any]) -> None:
         """Something a running tool has to say."""
@@ -384,14 +340,7 @@ class ToolHost:
     ) -> Explanation:
         """What would happen to a call, and why. The code of the real decision; nothing runs."""
         self.load()
-        who, chosen, held, problem, reason = self.callers.resolve(principal, profile, session)
-        if problem is not None:
-            return unexplained(name, who, chosen, reason, problem)
-        plan = self._plan(name, chosen, held)
-        if plan is None:
-            text = self._unknown(name, chosen)
-            return unexplained(name, who, chosen, "unknown_tool", text)
-        return explain(plan, who, held, arguments, self.redactor, self.settings.max_arguments)
+        return self.calling.explain(name, arguments, principal, profile, session)
 
     # Sessions.
 
@@ -427,6 +376,7 @@ class ToolHost:
 
     async def __aenter__(self) -> ToolHost:
         await self.start()
+        await self.sources.settle(self.settings.ready)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -447,10 +397,17 @@ class ToolHost:
                     exporters=self._exporters,
                 )
             parts = self._parts
-        await parts.open()
+        if await parts.open():
+            await self.sources.renew()
+            self._probe()
         if self._run is None:
             self._open_fast_lane(parts)
         return parts
+
+    def _probe(self) -> None:
+        """Find out in the background which sandboxes can be used here."""
+        if any(entry.sandboxes for entry in self.catalog.snapshot().values()):
+            self._probing = asyncio.ensure_future(try_sandboxes(self.catalog))
 
     async def stop(self) -> None:
         """Let running calls end, close sessions, write what is left, close the store."""
@@ -464,9 +421,11 @@ class ToolHost:
         try:
             for session in list(self.callers.sessions.values()):
                 await session.close()
+            await self.sources.stop()
+            await stop_probing(self._probing)
+            await self._entries.close()
         finally:
             self._closed = True
-            self._python.close()
             await parts.close()
 
     async def _ready_inbox(self) -> Any:
@@ -486,22 +445,6 @@ class ToolHost:
     async def trail(self, *, call_id: str | None = None, limit: int = 1000) -> list[Event]:
         """The newest events on the trail, oldest first; those of one call when its id is given."""
         return await (await self.start()).read_trail(call_id=call_id, limit=limit)
-
-    def _plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
-        return self.planner.plan(name, self.callers.profile(profile), session)
-
-    def replan(self, ctx: ToolContext) -> Plan | None:
-        """Today's plan for a call that waited. Raises `Denial` when its profile is not there, or
-        not for this caller, any more."""
-        session: Any = ctx.session
-        name = ctx.profile.name if ctx.profile else None
-        ctx.principal = self.callers.current(ctx.principal)
-        problem = self.callers.problem(ctx.principal, name)
-        if session is not None and session.closed:
-            raise Denial("unauthenticated", f"the session {session.id} has ended")
-        if problem is not None:
-            raise Denial("not_in_profile", problem)
-        return self._plan(ctx.tool, name, session)
 
 
 def _approver(given: Any) -> Approver | None:

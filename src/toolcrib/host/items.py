@@ -104,11 +104,11 @@ def _function(module: ModuleType, name: str) -> Callable[..., Any]:
 
 def _from_template(host: ToolHost, item: Mapping[str, Any], owner: str) -> Entry:
     name = str(item["template"])
-    template = host.registrar.templates.get(name)
-    if template is None:
+    find = host.registrar.templates.get(name)
+    if find is None:
         raise unknown("template", name, host.registrar.templates)
     return host.entries.from_template(
-        template,
+        find(),
         item.get("policy"),
         overrides=_fields(item, None),
         owner=owner,

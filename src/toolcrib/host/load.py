@@ -11,10 +11,11 @@ from toolcrib.core.protocols import Exporter, Extension
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
 from toolcrib.host.config.reading import conceal
-from toolcrib.host.items import entries_of, unknown
+from toolcrib.host.items import OWNED, entries_of, unknown
 from toolcrib.host.mentions import check_mentions
 from toolcrib.host.misfits import misfits
 from toolcrib.host.plugins import load_plugins
+from toolcrib.host.provider_settings import ProviderSettings
 from toolcrib.host.sources import Source
 from toolcrib.host.workshop import Sandboxes, Workshop, build_sandboxes
 
@@ -93,15 +94,26 @@ def _sources(
 ) -> list[Source]:
     """The providers that the configuration names, built once to find mistakes; none is started."""
     made: list[Source] = []
+    boxes = config.sandboxes.items()
+    plain = {name: {k: v for k, v in box.items() if k != "place"} for name, box in boxes}
     known = host.registrar.providers
     for name, settings in config.providers.items():
         place: Mapping[str, Any] = settings.get("place") or {}
-        given = {k: v for k, v in settings.items() if k != "place"}
-        factory = known.get(str(given.pop("type")))
+        given = {k: v for k, v in settings.items() if k not in ("place", "type")}
+        factory = known.get(str(settings.get("type")))
         try:
             if factory is None:
                 raise unknown("provider type", str(settings.get("type")), known, name)
-            source = Source(name, given, factory, Workshop(sandboxes, place.get("base")), place)
+            alive, rest = ProviderSettings.take(given)
+            source = Source(
+                name,
+                rest,
+                alive,
+                factory,
+                Workshop(sandboxes, place.get("base")),
+                str(place.get("source") or OWNED),
+                plain,
+            )
             source.build()
             made.append(source)
         except ConfigError as error:

@@ -61,8 +61,9 @@ class Parts:
         self._opening: Future[None] | None = None
         """Done when the task that opens the store just now has finished with it."""
 
-    async def open(self) -> None:
-        """Open the store and start the exporters, once; whoever comes meanwhile waits for it."""
+    async def open(self) -> bool:
+        """Open the store and start the exporters, once; whoever comes meanwhile waits for it.
+        True for the one who did it."""
         while not self.opened:
             mine: Future[None] = Future()
             with self._lock:
@@ -75,10 +76,12 @@ class Parts:
             try:
                 if not self.opened:
                     await self._open()
+                    return True
             finally:
                 with self._lock:
                     self._opening = None
                 mine.set_result(None)
+        return False
 
     async def _open(self) -> None:
         await self.store.open()
@@ -213,7 +216,7 @@ def start_parts(
         asker=inbox,
         clock=host.clock,
         keep=host.artifacts.keep,
-        replan=host.replan,
+        replan=host.calling.replan,
         runtime=host,
         ledger=kept,
     )

@@ -92,7 +92,8 @@ class Planner:
                 book.pop(next(iter(book)), None)
             if name != entry.name:
                 self._aliases.setdefault(entry.name, set()).add(name)
-            book[name] = plan
+            if plan.outage is None:  # one that is down is looked at again at every call
+                book[name] = plan
             if self._entry(name, profile) is not entry or self.books is not books:
                 book.pop(name, None)  # it changed meanwhile: nobody else may find this plan
         return plan

@@ -12,6 +12,7 @@ from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Executor, Exporter, Extension, Provider, Sandbox, Store
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.errors import NameTaken, ToolcribError
+from toolcrib.host.kinds import BUILTIN
 
 GROUP = "toolcrib.plugins"
 
@@ -24,7 +25,7 @@ class Registrar:
         self.providers: dict[str, Callable[..., Provider]] = {}
         self.sandboxes: dict[str, Callable[..., Sandbox]] = {}
         self.policies: dict[str, type[ToolPolicy]] = {}
-        self.templates: dict[str, ToolTemplate] = {}
+        self.templates: dict[str, Callable[[], ToolTemplate]] = {}
         self.extensions: dict[str, Callable[..., Extension]] = {}
         self.exporters: dict[str, Callable[..., Exporter]] = {}
         self.stores: dict[str, Callable[[str], Store]] = {}
@@ -52,7 +53,11 @@ class Registrar:
 
     def template(self, template: ToolTemplate) -> None:
         """A broad tool that a configuration narrows with a policy."""
-        self._put("template", self.templates, template.name, template)
+        self._put("template", self.templates, template.name, lambda: template)
+
+    def later(self, name: str, find: Callable[[], ToolTemplate]) -> None:
+        """A template that is costly to import: `find` is called when a configuration names it."""
+        self._put("template", self.templates, name, find)
 
     def extension(self, name: str, factory: Callable[..., Extension]) -> None:
         """Something that wraps executions; `factory(**settings)` builds it."""
@@ -68,7 +73,8 @@ class Registrar:
 
     def has(self, kind: str, name: str) -> bool:
         """Whether somebody brought it. Python functions need nobody."""
-        return (kind, name) in self._owners or (kind, name) == ("executor", "python")
+        built_in = kind == "executor" and (name == "python" or name in BUILTIN)
+        return built_in or (kind, name) in self._owners
 
     def _put(self, kind: str, table: dict[str, Any], name: str, thing: Any) -> None:
         if name in table:

@@ -163,6 +163,7 @@ class Session:
         if self._host.callers.sessions.pop(self.id, None) is None:
             return  # it was never opened
         self._host.planner.limits.forget_session(self.id)
+        await self._host.sources.forget(self.id)
         parts = await self._host.start()
         await parts.store.end_session(self.id, time.time())
         self._host.announce_fact("session.closed", self.facts())

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.protocols import Provider
+from toolcrib.errors import NotFound
+from toolcrib.host.provider_settings import ProviderSettings, ProviderStatus
+from toolcrib.host.publishing import Publisher
+from toolcrib.host.supervisor import Supervisor
 from toolcrib.host.workshop import Workshop
+
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +24,103 @@ class Source:
 
     name: str
     settings: Mapping[str, Any]
+    """For its type."""
+    alive: ProviderSettings
+    """How it is kept alive."""
     factory: Callable[..., Provider]
     workshop: Workshop
-    place: Mapping[str, Any]
+    owner: str
     """Where it stands in the configuration."""
+    sandboxes: Mapping[str, Any]
+    """The sandboxes as configured: a provider that could use a changed one is built anew."""
 
     def build(self) -> Provider:
         """A new provider; nothing is connected yet. Raises `ConfigError`."""
         return self.factory(self.name, self.settings, self.workshop)
+
+    def same(self, other: Source) -> bool:
+        """Whether what runs for the other one can go on for this one."""
+        ours, theirs = (
+            (s.settings, s.alive, s.factory, s.workshop.folder, s.sandboxes) for s in (self, other)
+        )
+        return ours == theirs
+
+
+class Sources:
+    """Starts, follows and stops the providers of one host."""
+
+    def __init__(self, host: ToolHost) -> None:
+        self._host = host
+        self._wanted: tuple[Source, ...] = ()
+        self._running: dict[str, tuple[Source, Supervisor]] = {}
+        self._settled = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether a provider may still be at its first attempt."""
+        return bool(self._running) and not self._settled
+
+    def want(self, sources: Sequence[Source]) -> None:
+        """What the configuration in force asks for; `renew` makes it so."""
+        self._wanted = tuple(sources)
+
+    async def renew(self) -> None:
+        """Stop what is not wanted any more, leave alone what is unchanged, start the rest."""
+        wanted = {source.name: source for source in self._wanted}
+        gone = [
+            name
+            for name, (source, _) in self._running.items()
+            if name not in wanted or not wanted[name].same(source)
+        ]
+        await asyncio.gather(*(self._running.pop(name)[1].stop() for name in gone))
+        for name, source in wanted.items():
+            if name not in self._running:
+                supervisor = self._supervisor(source)
+                self._running[name] = (source, supervisor)
+                self._settled = False
+                supervisor.start()
+
+    def _supervisor(self, source: Source) -> Supervisor:
+        host = self._host
+        return Supervisor(
+            source.name,
+            source.build,
+            publish=Publisher(host.catalog),
+            announce=host.announce_fact,
+            settings=source.alive,
+            clock=host.clock,
+            hide=lambda text: host.redactor.text(text),
+            owner=f"provider {source.name} ({source.owner})",
+        )
+
+    async def settle(self, seconds: float | None = None) -> None:
+        """Wait until every provider's first attempt has ended, well or not; at most so long."""
+        if self._settled:
+            return
+        waits = [asyncio.ensure_future(s.first()) for _, s in list(self._running.values())]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=seconds)
+            for wait in late:
+                wait.cancel()
+            self._settled = not late
+
+    async def stop(self) -> None:
+        """Let go of all of them; their tools leave the catalog with the host."""
+        running, self._running = self._running, {}
+        await asyncio.gather(*(s.stop(withdraw=False) for _, s in running.values()))
+
+    async def forget(self, session_id: str) -> None:
+        """A session has ended: have providers drop what they keep for it."""
+        if self._running:
+            await asyncio.gather(*(s.forget(session_id) for _, s in self._running.values()))
+
+    def status(self) -> list[ProviderStatus]:
+        """How each provider is now, by name."""
+        return [self._running[name][1].status() for name in sorted(self._running)]
+
+    async def restart(self, name: str) -> ProviderStatus:
+        """Start one anew, now. Raises `NotFound`."""
+        if name not in self._running:
+            known = ", ".join(sorted(self._running)) or "none"
+            raise NotFound(f"there is no provider {name!r}; there are: {known}")
+        return await self._running[name][1].restart()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from toolcrib.host.session import Session
 
 
+_NAMES = 6
+
+
 class Tool:
     """A tool that can be called. Every call goes through the host's whole pipeline."""
 
@@ -38,7 +41,15 @@ class Tool:
         self._session = session
 
     def __repr__(self) -> str:
-        return f"<Tool {self.spec.name}>"
+        # As one would write a call of it, and for whom it is bound.
+        required = self.spec.input_schema.get("required") or ()
+        names: list[str] = list(self.spec.input_schema.get("properties") or ())
+        shown = [name if name in required else f"{name}=…" for name in names[:_NAMES]]
+        words = f"{self.spec.name}({', '.join([*shown, '…'] if len(names) > _NAMES else shown)})"
+        who = getattr(self._principal, "name", self._principal)
+        words += f" for {who}" if who else ""
+        words += f" under {self._profile}" if self._profile else ""
+        return f"<Tool {words}{', unavailable' if self.unavailable else ''}>"
 
     @property
     def name(self) -> str:

@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from dataclasses import replace
 from typing import NoReturn
+
+from msgspec.structs import replace
 
 from toolcrib.core.jsontext import shown
 from toolcrib.errors import ConfigError
-from toolcrib.host.config.node import Entry, Node, Origin, node_of
+from toolcrib.host.config.node import MAX_NODES, Entry, Node, Origin, node_of
 from toolcrib.host.config.yamltext import parse_yaml
 
 _MOST_LINES = 2000
 
 
-def parse_document(text: str, origin: Origin) -> Node | None:
+def parse_document(text: str, origin: Origin, *, most: int = MAX_NODES) -> Node | None:
     """The file's value with places; None when it is empty. ConfigError says what is wrong."""
     ending = origin.label.rpartition(".")[2].lower()
     if ending == "json":
-        root = _parse_json(text, origin)
+        root = parse_json(text, origin, most=most)
     elif ending == "toml":
         root = _parse_toml(text, origin)
     else:
-        root = parse_yaml(text, origin)
+        root = parse_yaml(text, origin, most=most)
     if root is None or root.value is None:
         return None
     if root.entries is None:
@@ -38,7 +39,8 @@ def parse_document(text: str, origin: Origin) -> Node | None:
     return root
 
 
-def _parse_json(text: str, origin: Origin) -> Node | None:
+def parse_json(text: str, origin: Origin, *, most: int = MAX_NODES) -> Node | None:
+    """The value of a JSON text with places; None when it is empty."""
     if not text.strip():
         return None
     try:
@@ -54,7 +56,7 @@ def _parse_json(text: str, origin: Origin) -> Node | None:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"this is not JSON: {str(error)[:80]}", file=origin.file) from None
     # JSON is YAML apart from tabs between values; a tab inside a JSON string is an escape.
-    return parse_yaml(text.replace("\t", " "), origin)
+    return parse_yaml(text.replace("\t", " "), origin, most=most)
 
 
 def _no_number(word: str) -> NoReturn:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from toolcrib.host.config.node import Entry, Node
 from toolcrib.host.config.reading import Reading, joined

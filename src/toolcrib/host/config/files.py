@@ -87,17 +87,19 @@ class _Files:
         return absolute if relative.startswith("../../") else relative
 
     def text(self, path: Path, origin: Origin, place: Node | None) -> str | None:
+        name = origin.file if place is None else origin.label
+        if place is not None and place.variable is not None:
+            name = place.shown
         try:
             if not path.is_file():
                 what = "is a folder" if path.is_dir() else "does not exist"
-                message = f"{origin.file} {what}" if place is None else f"{origin.label} {what}"
-                self.wrong(place, message, "Name a file that is there")
+                self.wrong(place, f"{name} {what}", "Name a file that is there")
                 return None
             with path.open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            self.wrong(place, f"{origin.label} cannot be read: {reason}", "Check its permissions")
+            self.wrong(place, f"{name} cannot be read: {reason}", "Check its permissions")
             return None
         if len(data) > MAX_BYTES:
             limit = MAX_BYTES // 1024 // 1024

@@ -103,6 +103,12 @@ HOST = Section(
             default=str(_HOST.threads),
         ),
         Setting(
+            name="ready",
+            kind=PAUSE,
+            doc="how long starting waits for providers; a call of a missing tool waits longer",
+            default=format_duration(_HOST.ready),
+        ),
+        Setting(
             name="drain",
             kind=PAUSE,
             doc="the time that running calls get when the host stops",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from toolcrib.core.jsontext import shown
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
 from toolcrib.host.config.node import Node
+from toolcrib.observe.sensitive import forms_of
 
 MASK = "********"
+_QUOTED = 200
+"""No message quotes more of a value."""
 
 
 class Reading:
@@ -59,15 +62,17 @@ class Reading:
 
     def _told(self, mistake: ConfigError, others: Sequence[ConfigError] = ()) -> ConfigError:
         """The mistake as it may be shown: a check elsewhere may have quoted a secret."""
-        return ConfigError(
-            self.mask(mistake.message),
+        told = ConfigError(
+            mistake.message,
             file=mistake.file,
             line=mistake.line,
             column=mistake.column,
             key=mistake.key,
-            cure=None if mistake.cure is None else self.mask(mistake.cure),
+            cure=mistake.cure,
             others=others,
         )
+        conceal(told, self.secrets)
+        return told
 
     def mask(self, text: str) -> str:
         """`text` with every secret hidden."""
@@ -81,10 +86,44 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+def conceal(mistake: ConfigError, secrets: Collection[str]) -> None:
+    """Hide secrets in what a mistake says, also those written otherwise or cut short. Where it
+    stands is told in full: that is the path of a file that was opened, and editors need it."""
+    if not secrets:
+        return
+    forms = sorted({form for s in secrets for form in (s, *forms_of(s))}, key=len, reverse=True)
+    mistake.message = _without(mistake.message, forms)
+    mistake.cure = None if mistake.cure is None else _without(mistake.cure, forms)
+    mistake.args = (mistake.message,)
+
+
+def _without(text: str, forms: Sequence[str]) -> str:
+    for form in forms:
+        text = text.replace(form, MASK)
+    *parts, last = text.split("…")
+    return "…".join([*(_without_beginning(part, forms) for part in parts), last])
+
+
+def _without_beginning(text: str, forms: Sequence[str]) -> str:
+    """A text that was cut, without the beginning of a secret at its end."""
+    longest = min(len(text), _QUOTED)
+    most = max(
+        (
+            n
+            for form in forms
+            for n in range(4, min(len(form), longest + 1))
+            if text.endswith(form[:n])
+        ),
+        default=0,
+    )
+    return f"{text[:-most]}{MASK}" if most else text
+
+
 def joined(key: str, name: str) -> str:
     """The dotted path of `name` under `key`."""
-    plain = name if name.isprintable() and 0 < len(name) <= 60 else shown(name)
-    return f"{key}.{plain}" if key else plain
+    if not 0 < len(name) <= 60 or not name.isprintable():
+        name = shown(name)
+    return f"{key}.{name}" if key else name
 
 
 def nearest(word: str, choices: Iterable[str], what: str) -> str:

@@ -37,7 +37,7 @@ def normalise(root: Node, reading: Reading) -> Node:
         entries = _providers(entries, reading)
     tools = entries.get("tools")
     if tools is not None and tools.node.items is not None:
-        items = (_tool(item, f"tools[{i}]", reading) for i, item in enumerate(tools.node.items))
+        items = (as_tool(item, f"tools[{i}]", reading) for i, item in enumerate(tools.node.items))
         entries["tools"] = Entry(tools.key, tools.node.holding(tuple(items)))
     profiles = entries.get("profiles")
     if profiles is not None and profiles.node.entries is not None:
@@ -102,7 +102,8 @@ def _allow(place: Node, name: Node) -> Node:
     return place.holding({"allow": Entry(place.holding("allow"), name)})
 
 
-def _tool(node: Node, key: str, reading: Reading) -> Node:
+def as_tool(node: Node, key: str, reading: Reading) -> Node:
+    """One entry of `tools:` in our spelling."""
     if node.entries is None:
         return node
     entries: dict[str, Entry] = {}

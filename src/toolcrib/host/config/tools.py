@@ -180,7 +180,7 @@ def _lines(node: Node, key: str, depth: int) -> list[tuple[str, int]]:
         here = joined(key, name)
         if entry.key.line is not None:
             found.append((here, entry.key.line))
-        if depth > 1:
+        if depth > 1 and entry.node.entries:
             found += _lines(entry.node, here, depth - 1)
     return found
 

@@ -17,16 +17,15 @@ from toolcrib.host.verify.probe import (
     OPEN,
     Prober,
     Subject,
-    by_code,
     evidence,
     policy_of,
-    proposals,
     refused_whole,
     seeds_of,
     variants,
 )
-from toolcrib.host.verify.reachable import ALLOWED, NOT_DENIED, Way, cells, rules_for, ways
+from toolcrib.host.verify.reachable import ALLOWED, NOT_DENIED, Way, rules_for, ways
 from toolcrib.host.verify.report import Certainty, Finding, call_text
+from toolcrib.host.verify.search import look
 from toolcrib.host.verify.values import Literal
 from toolcrib.pipeline.constraints import compile_constraint
 from toolcrib.pipeline.patterns import any_glob
@@ -63,20 +62,12 @@ class Breach:
         self.by_code = False
         """Whether somebody's code refused a call that the rules let through."""
         self._tests = [compile_constraint(c, every=False) for c in never.conditions]
-        self._doubt: tuple[dict[str, Any] | None, Principal] | None = None
 
     def find(self) -> Finding | None:
         """A counter-example; None when there is none, or only code stands in the way of all."""
         rules = rules_for(self.profile, self.subject.entry.spec)
-        for who in self._callers(rules):
-            for way in self._ways(rules, who):
-                found = self._go(way, who)
-                if found is not None:
-                    return found
-        if self._doubt is None:
-            return None
-        arguments, who = self._doubt
-        return self._finding("possible", arguments, who, None)
+        found, doubt = look(self, self._callers(rules), lambda who: self._ways(rules, who))
+        return found or doubt
 
     def _callers(self, rules: list[Rule]) -> list[Principal]:
         config, spec = self.prober.host.config, self.subject.entry.spec
@@ -88,29 +79,24 @@ class Breach:
         for way in ways(self.profile, rules, self.subject.entry.spec, who, self.wanted):
             yield [*way, *conditions]
 
-    def _go(self, way: Way, who: Principal) -> Finding | None:
-        for cell in cells(way, self.subject.solver):
-            refused: dict[str, Any] | None = None
-            unfit = not cell.certain
-            for arguments in proposals(self.subject, cell):
-                said = self._ask(arguments, who)
-                if self._breaks(arguments, said):
-                    return self._finding("confirmed", arguments, who, said)
-                if by_code(said):
-                    refused = refused or arguments
-                elif not refused_whole(said):
-                    unfit = True
-            if refused is not None:
-                self.by_code = True
-                found = self._vary(refused, who)
-                if found is not None:
-                    return found
-            elif unfit and self._doubt is None:
-                first = self.subject.solver.build(cell.first()) if cell.certain else None
-                self._doubt = first, who
-        return None
+    def attempt(self, arguments: dict[str, Any], who: Principal) -> Finding | Explanation:
+        """One call: the finding if it breaks the invariant, else what was said."""
+        said = self._ask(arguments, who)
+        if self._breaks(arguments, said):
+            return self._finding("confirmed", arguments, who, said)
+        return said
 
-    def _vary(self, base: dict[str, Any], who: Principal) -> Finding | None:
+    def is_unexpected(self, said: Explanation) -> bool:
+        """Whether neither the rules nor the tool as a whole refused the call."""
+        return not refused_whole(said)
+
+    def doubt(self, arguments: dict[str, Any] | None, who: Principal) -> Finding:
+        """A call that may break the invariant."""
+        return self._finding("possible", arguments, who, None)
+
+    def vary(self, base: dict[str, Any], who: Principal) -> Finding | None:
+        """Calls like one that the tool's own code refused."""
+        self.by_code = True
         policy = policy_of(self.subject.entry, self.profile)
         seeds = [*self.never.actions, *seeds_of(policy)]
         for arguments in variants(self.subject, base, seeds):

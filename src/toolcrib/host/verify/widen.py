@@ -15,7 +15,6 @@ from toolcrib.host.verify.invariants import NeverWiden
 from toolcrib.host.verify.probe import (
     Prober,
     Subject,
-    by_code,
     evidence,
     policy_of,
     proposals,
@@ -33,6 +32,7 @@ from toolcrib.host.verify.reachable import (
     ways,
 )
 from toolcrib.host.verify.report import Certainty, Finding, call_text
+from toolcrib.host.verify.search import look
 
 
 class Widening:
@@ -59,26 +59,15 @@ class Widening:
         self.by_code = False
         self._rules = rules_for(profile, subject.entry.spec)
         self._old_rules = rules_for(before, was.entry.spec) if was is not None else []
-        self._doubt: tuple[dict[str, Any] | None, Principal] | None = None
 
     def find(self) -> Finding | None:
         """A call that shows it; None when there is none."""
         if self.was is not None and self._unchanged():
             return None
-        for who in self._callers():
-            for way in self._ways(who):
-                found = self._go(way, who)
-                if found is not None:
-                    return found
-        if self._differs():
-            for who in self._callers():
-                found = self._compare(who)
-                if found is not None:
-                    return found
-        if self._doubt is None:
-            return None
-        arguments, who = self._doubt
-        return self._finding("possible", arguments, who, None, None)
+        found, doubt = look(self, self._callers(), self._ways)
+        if found is None and self._differs():
+            found = next(filter(None, map(self._compare, self._callers())), None)
+        return found or doubt
 
     def _unchanged(self) -> bool:
         """Whether nothing that decides about the tool is other than it was."""
@@ -116,49 +105,44 @@ class Widening:
             for wall in walls:
                 yield [*way, *wall]
 
-    def _go(self, way: Way, who: Principal) -> Finding | None:
-        for cell in cells(way, self.subject.solver):
-            unfit = not cell.certain
-            refused: dict[str, Any] | None = None
-            for arguments in proposals(self.subject, cell):
-                said, before = self._ask(arguments, who)
-                if self._is_wider(said, before):
-                    return self._finding("confirmed", arguments, who, said, before)
-                if by_code(said):
-                    refused = refused or arguments
-                elif said.verdict not in self.wanted and not refused_whole(said):
-                    unfit = True
-            if refused is not None:
-                found = self._vary(refused, who)
-                if found is not None:
-                    return found
-            elif unfit and self._doubt is None:
-                first = self.subject.solver.build(cell.first()) if cell.certain else None
-                self._doubt = first, who
-        return None
+    def attempt(self, arguments: dict[str, Any], who: Principal) -> Finding | Explanation:
+        """One call: the finding if it passes now and did not before, else what is said now."""
+        said, before = self._ask(arguments, who)
+        if self._is_wider(said, before):
+            return self._finding("confirmed", arguments, who, said, before)
+        return said
+
+    def is_unexpected(self, said: Explanation) -> bool:
+        """Whether the call was refused, and not by the tool as a whole."""
+        return said.verdict not in self.wanted and not refused_whole(said)
+
+    def doubt(self, arguments: dict[str, Any] | None, who: Principal) -> Finding:
+        """A call that may pass now and did not before."""
+        return self._finding("possible", arguments, who, None, None)
 
     def _compare(self, who: Principal) -> Finding | None:
         """The rules may be the same; try calls on the tool as it was and as it is."""
         for way in ways(self.profile, self._rules, self.subject.entry.spec, who, self.wanted):
             for cell in cells(way, self.subject.solver):
                 for arguments in proposals(self.subject, cell):
-                    said, before = self._ask(arguments, who)
-                    if self._is_wider(said, before):
-                        return self._finding("confirmed", arguments, who, said, before)
-                found = self._vary(self.subject.solver.build(cell.first()), who)
+                    tried = self.attempt(arguments, who)
+                    if isinstance(tried, Finding):
+                        return tried
+                found = self.vary(self.subject.solver.build(cell.first()), who)
                 if found is not None:
                     return found
         return None
 
-    def _vary(self, base: dict[str, Any], who: Principal) -> Finding | None:
+    def vary(self, base: dict[str, Any], who: Principal) -> Finding | None:
+        """Calls like one that the tool's own code refused."""
         self.by_code = True
         seeds = seeds_of(policy_of(self.subject.entry, self.profile))
         if self.was is not None:
             seeds += [s for s in seeds_of(policy_of(self.was.entry, self.before)) if s not in seeds]
         for arguments in variants(self.subject, base, seeds):
-            said, before = self._ask(arguments, who)
-            if self._is_wider(said, before):
-                return self._finding("confirmed", arguments, who, said, before)
+            tried = self.attempt(arguments, who)
+            if isinstance(tried, Finding):
+                return tried
         return None
 
     def _ask(

@@ -1,0 +1,131 @@
+"""From a name to its plan: who calls, under which profile, what there is, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.decision import Explanation
+from toolcrib.core.principal import Principal
+from toolcrib.core.result import ToolResult
+from toolcrib.errors import Denial, HostStopped, StoreError
+from toolcrib.host.session import Session
+from toolcrib.host.strays import slip, stray, unexplained, unreachable
+from toolcrib.pipeline.explain import explain
+from toolcrib.pipeline.plan import Plan
+
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
+
+
+class Calling:
+    """The careful way of a call; the host itself takes a short cut where nothing is in doubt."""
+
+    def __init__(self, host: ToolHost) -> None:
+        self._host = host
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal | str | None,
+        profile: str | None,
+        session: Session | str | None,
+        timeout: float | None,
+        call_id: str | None,
+        door: str = "python",
+        parent: ToolContext | None = None,
+    ) -> ToolResult:
+        """One call; what it takes was checked by nobody yet."""
+        wrong = slip(name, principal, timeout, call_id)
+        if wrong is not None:
+            raise TypeError(wrong)
+        host = self._host
+        try:
+            parts = await host.start()
+        except StoreError as error:
+            return unreachable("audit_unavailable", str(error), call_id)
+        except HostStopped:
+            return unreachable("host_stopping", "the host has stopped; make a new one", call_id)
+        who, chosen, held, problem, reason = host.callers.resolve(principal, profile, session)
+        plan = None
+        if problem is None:
+            plan = self.plan(name, chosen, held)
+            if (plan is None or plan.outage is not None) and host.sources.pending:
+                # Perhaps it belongs to a provider that is about to come.
+                await host.sources.settle(timeout)
+                plan = self.plan(name, chosen, held)
+            if plan is None:
+                problem, reason = self._unknown(name, chosen), "unknown_tool"
+        door = door if held is None else held.door
+        if plan is None:
+            above = None if parent is None else parent.call_id
+            said = problem or name
+            return stray(
+                host, parts, name, who, reason, said,
+                call_id=call_id, session=held, parent=above, door=door,
+            )  # fmt: skip
+        return await parts.pipeline.run(plan, who, held, arguments, timeout, call_id, door, parent)
+
+    async def nested(
+        self,
+        ctx: ToolContext,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        timeout: float | None,
+    ) -> ToolResult:
+        """A call made by a tool."""
+        left = ctx.remaining
+        if left is not None:
+            timeout = left if timeout is None else min(timeout, left)
+        profile = ctx.profile.name if ctx.profile is not None else None
+        session: Any = ctx.session
+        return await self.call(
+            name, arguments, ctx.principal, profile, session, timeout, None, ctx.door, ctx
+        )
+
+    def explain(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        principal: Principal | str | None,
+        profile: str | None,
+        session: Session | str | None,
+    ) -> Explanation:
+        """What would happen to such a call, and why."""
+        host = self._host
+        who, chosen, held, problem, reason = host.callers.resolve(principal, profile, session)
+        if problem is not None:
+            return unexplained(name, who, chosen, reason, problem)
+        plan = self.plan(name, chosen, held)
+        if plan is None:
+            text = self._unknown(name, chosen)
+            return unexplained(name, who, chosen, "unknown_tool", text)
+        return explain(plan, who, held, arguments, host.redactor, host.settings.max_arguments)
+
+    def plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
+        """The plan of a tool under a profile; None when there is no such tool."""
+        return self._host.planner.plan(name, self._host.callers.profile(profile), session)
+
+    def replan(self, ctx: ToolContext) -> Plan | None:
+        """Today's plan for a call that waited. Raises `Denial` when its profile is not there, or
+        not for this caller, any more."""
+        callers = self._host.callers
+        session: Any = ctx.session
+        name = ctx.profile.name if ctx.profile else None
+        ctx.principal = callers.current(ctx.principal)
+        problem = callers.problem(ctx.principal, name)
+        if session is not None and session.closed:
+            raise Denial("unauthenticated", f"the session {session.id} has ended")
+        if problem is not None:
+            raise Denial("not_in_profile", problem)
+        return self.plan(ctx.tool, name, session)
+
+    def _unknown(self, name: str, profile: str | None) -> str:
+        """That there is no such tool; a name like it is only given away where none is concealed."""
+        rules = self._host.callers.profile(profile)
+        close = None
+        if rules is None or not rules.conceal:
+            close = self._host.catalog.suggest(name)
+        return f"{name}: no such tool" + (f". Did you mean {close}?" if close else "")

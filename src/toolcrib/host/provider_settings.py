@@ -1,0 +1,88 @@
+"""How a provider is kept alive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from toolcrib.core.units import duration
+from toolcrib.errors import ConfigError
+
+State = Literal["starting", "up", "open", "down", "stopped"]
+"""starting: its first attempt runs · up: its tools can be called · open: it is up but fails, so
+calls are kept away · down: it does not answer and is tried again · stopped: nothing runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderSettings:
+    """The settings that every provider has, whatever its type. Times are in seconds."""
+
+    start_timeout: float = 30.0
+    """How long connecting and listing may take together."""
+    stop_timeout: float = 5.0
+    """How long letting go may take; afterwards it is cancelled, then abandoned."""
+    health_every: float = 30.0
+    """How long between two looks at its health."""
+    health_timeout: float = 10.0
+    """How long such a look may take."""
+    restart_first: float = 0.5
+    """The pause before the second attempt; it doubles with every further one."""
+    restart_most: float = 60.0
+    """The longest pause. A provider that was up for so long begins again with the shortest."""
+    breaker_failures: int = 5
+    """How many calls in a row fail until calls are kept away."""
+    breaker_open: float = 15.0
+    """How long they are kept away before one call tries again."""
+
+    @classmethod
+    def take(cls, settings: Mapping[str, Any]) -> tuple[ProviderSettings, dict[str, Any]]:
+        """What a provider's settings say about keeping it alive, and the rest of them, which is
+        for its type. Raises `ConfigError`."""
+        own: dict[str, Any] = {}
+        rest = dict(settings)
+        for field in fields(cls):
+            if field.name not in rest:
+                continue
+            value = rest.pop(field.name)
+            own[field.name] = (
+                _count(value) if field.name == "breaker_failures" else _seconds(field.name, value)
+            )
+        return cls(**own), rest
+
+
+def _seconds(key: str, value: Any) -> float:
+    try:
+        return duration(value)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}", key=key) from None
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(
+            f"breaker_failures: {value!r} is not a number of calls",
+            key="breaker_failures",
+            cure="Write a whole number from 1",
+        )
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProviderStatus:
+    """How a provider is, for people."""
+
+    name: str
+    state: State
+    since: float
+    """When it came into this state, in seconds since 1970."""
+    tools: int
+    """How many tools are listed."""
+    problems: tuple[str, ...] = ()
+    """Tools of its list that could not be taken, and why."""
+    error: str | None = None
+    """What went wrong last; it may have been mended since."""
+    restarts: int = 0
+    """How often it was started again."""
+    calls: int = 0
+    """How many calls run there now."""
