@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import Counted, assert_one_ending
 
-from toolcrib import ToolContext, ToolHost, tool
+from toolcrib import ToolContext, ToolFailure, ToolHost, tool
 
 
 class Slow:
@@ -44,6 +44,38 @@ async def test_an_async_function_is_really_stopped_in_time(effects: Any) -> None
         assert "slow" in result.error.message
         assert asyncio.current_task().cancelling() == 0
         await asyncio.sleep(0.01)  # and the caller lives on
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "words"),
+    [
+        ({"timeout": 0.03}, None, "slow did not finish in 30ms"),
+        ({"timeout": 30}, 0.02, "slow did not finish in 20ms"),
+        ({"timeout": 0.02}, 60, "slow did not finish in 20ms"),
+        ({"timeout": 0.02, "retry": {"attempts": 2, "backoff": 0}}, 60, "in 20ms"),
+        ({"timeout": 30, "retry": {"attempts": 2, "backoff": 0}}, 0.05, "in 50ms"),
+    ],
+    ids=["own", "given", "shorter", "attempt", "attempts"],
+)
+async def test_how_long_it_might_take_is_told(own: Any, given: Any, words: str) -> None:
+    slow = Slow(**own)
+    async with ToolHost([slow.tool]) as host:
+        result = await asyncio.wait_for(host.call("slow", timeout=given), 5)
+    assert result.reason == "timeout"
+    assert result.error.message.endswith(words)
+
+
+async def test_the_time_that_is_told_is_the_one_chosen_for_all_attempts() -> None:
+    @tool(effects={"read"}, timeout=30, retry={"attempts": 2, "backoff": 0})
+    async def slow(ctx: ToolContext) -> None:
+        if ctx.attempt == 1:
+            await asyncio.sleep(0.03)
+            raise ToolFailure("not yet", retryable=True)
+        await asyncio.Event().wait()
+
+    async with ToolHost([slow]) as host:
+        result = await asyncio.wait_for(host.call("slow", timeout=0.1), 5)
+    assert result.error.message == "slow did not finish in 100ms"
 
 
 @pytest.mark.parametrize("idempotent", [True, False])

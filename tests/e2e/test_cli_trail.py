@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sqlite3
 
 import pytest
@@ -85,9 +87,12 @@ def test_search_prints_lines_and_says_when_nothing_fits(used):
 def test_verify_counts_and_says_what_could_still_be_forged(used):
     done = used("audit", "verify")
     assert done.code == 0
-    lines = done.out.splitlines()
-    assert len(lines) == 3
-    assert all("   ok   " in line and "0 anchored" in line for line in lines)
+    (total,) = done.out.splitlines()
+    assert re.fullmatch(r"3 runs   ok   (\d+) records, 0 anchored, \1 unanchored", total)
+    *runs, last = used("audit", "verify", "--all").out.splitlines()
+    assert len(runs) == 3
+    assert all("   ok   " in line and "0 anchored" in line for line in runs)
+    assert last == total
     assert done.err.startswith("The chain holds: ")
     assert "could still forge: the key is in .toolcrib/trail.db.key" in done.err
     assert "Set host.audit.anchor" in done.err
@@ -104,9 +109,12 @@ def test_verify_names_the_first_broken_record(used):
     db.close()
     done = used("audit", "verify")
     assert done.code == 1
-    broken = [line for line in done.out.splitlines() if "BROKEN" in line or "first" in line]
-    assert len(broken) == 2
-    assert broken[1].endswith("the record was changed")
+    run, first, total = done.out.splitlines()
+    assert "   BROKEN   " in run
+    assert first.startswith("  first broken record: ")
+    assert first.endswith("the record was changed")
+    assert total.startswith("3 runs   1 BROKEN   ")
+    assert len(used("audit", "verify", "--all").out.splitlines()) == 5
     assert done.err.startswith("The chain is broken: ")
     report = used("audit", "verify", "--json")
     assert (report.code, report.json["ok"]) == (1, False)
@@ -152,3 +160,70 @@ def test_export_writes_json_lines(used):
     some = used("audit", "export", "-o", "some.jsonl", "--type", "call.denied", "--json").json
     assert some == {"events": 1, "output": "some.jsonl"}
     assert used("audit", "export", "--json").code == 2
+
+
+def test_export_replaces_a_file_that_others_could_read(used):
+    file = used.write("trail.jsonl", "old")
+    file.chmod(0o644)
+    os.link(file, used.folder / "copy")
+    assert used("audit", "export", "-o", "trail.jsonl").code == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert (used.folder / "copy").read_text() == "old", "the old file is not written into"
+    assert sorted(p.name for p in used.folder.iterdir() if "jsonl" in p.name) == ["trail.jsonl"]
+
+
+@pytest.mark.parametrize("target", ["mine", "missing"])
+def test_export_does_not_write_through_a_link(used, target):
+    mine = used.write("mine", "precious")
+    (used.folder / "trail.jsonl").symlink_to(target)
+    # The name under which a draft once stood, in case somebody lies in wait there.
+    (used.folder / "trail.jsonl.new").symlink_to("mine")
+    done = used("audit", "export", "-o", "trail.jsonl")
+    assert done.code == 2
+    assert done.err.startswith("trail.jsonl is a link, and the trail is not written through one")
+    (used.folder / "trail.jsonl").unlink()
+    assert used("audit", "export", "-o", "trail.jsonl").code == 0
+    assert mine.read_text() == "precious"
+    assert not (used.folder / "missing").exists()
+
+
+def test_export_needs_a_file_in_a_folder(used):
+    os.mkfifo(used.folder / "pipe")
+    assert used("audit", "export", "-o", "pipe").err == "pipe is not a file. Name another one\n"
+    done = used("audit", "export", "-o", "no/trail.jsonl")
+    assert (done.code, done.err) == (
+        2,
+        "there is no folder no. Make it first, or name another file\n",
+    )
+
+
+def test_the_beginning_of_an_id_is_enough(used):
+    ids = [call["id"] for call in used("calls", "--json").json]
+    heads = [ids[1][:n] for n in range(1, 40)]
+    shared = [head for head in heads if all(each.startswith(head) for each in ids)][-1]
+    own = next(head for head in heads if [e for e in ids if e.startswith(head)] == [ids[1]])
+    assert used("calls", "show", own, "--json").json == used("calls", "show", ids[1], "--json").json
+    assert used("calls", "show", own).out.startswith(f"{ids[1]}   ")
+    several = used("calls", "show", shared)
+    assert (several.code, several.out) == (2, "")
+    listed = "".join(f"  {each}\n" for each in sorted(ids))
+    assert several.err == f"{shared!r} is the beginning of 3 calls:\n{listed}"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["calls", "shwo"], "there is no command 'shwo'. Did you mean show?"),
+        (["approvals", "alow", "a1"], "there is no command 'alow'. Did you mean allow?"),
+        (["audit", "verfy"], "there is no command 'verfy'. Did you mean verify?"),
+        (["config", "chek"], "there is no command 'chek'. Did you mean check?"),
+        (["policy", "tset"], "there is no command 'tset'. Did you mean test?"),
+        (["grants", "xyzzy"], "there is no command 'xyzzy'. See `toolcrib grants --help`."),
+        (["aproval"], "there is no command 'aproval'. Did you mean approvals?"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_mistyped_command_gets_a_suggestion(empty, words, hint):
+    done = empty(*words)
+    assert (done.code, done.out) == (2, "")
+    assert hint in done.err

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 
 class Stop:
@@ -29,6 +29,13 @@ class Stop:
             self._set = True
             if not self._closed:
                 os.write(self._far, b"!")
+
+    def within(self, seconds: float, until: float) -> bool:
+        """Wait so long; true as soon as it is set, or the clock shows `until`."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        left = max(0.0, min(seconds, until - time.monotonic()))
+        return bool(poll.poll(left * 1000)) or time.monotonic() >= until
 
     def close(self) -> None:
         """Give the pipe back; `set` does nothing more."""
@@ -55,6 +62,8 @@ class Keyboard:
         except (OSError, ValueError, AttributeError):
             self._fd = None
         self._tty = self._fd is not None and os.isatty(self._fd)
+        self._before: list[Any] | None = None
+        """The terminal's modes as they were before it gave single keys."""
 
     @contextmanager
     def opened(self) -> Generator[None, None, None]:
@@ -67,12 +76,33 @@ class Keyboard:
         import termios
         import tty
 
-        before = termios.tcgetattr(self._fd)
+        before = self._before = termios.tcgetattr(self._fd)
         try:
             tty.setcbreak(self._fd, termios.TCSAFLUSH)
             yield
         finally:
+            self._before = None
             termios.tcsetattr(self._fd, termios.TCSAFLUSH, before)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person sits there."""
+        return self._tty
+
+    @contextmanager
+    def lent(self) -> Generator[int, None, None]:
+        """The terminal as it was before, for another program; gives its descriptor."""
+        if self._fd is None or self._before is None:
+            raise NoAnswer
+        import termios
+
+        keys = termios.tcgetattr(self._fd)
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+        try:
+            yield self._fd
+        finally:
+            # What was typed into the other program is no answer to the question.
+            termios.tcsetattr(self._fd, termios.TCSAFLUSH, keys)
 
     def forget(self) -> None:
         """Drop what was typed before the question could be read: it is no answer to it."""

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.approvals.terminal import TerminalApprover
+from toolcrib.approvals.terminal import Records, TerminalApprover
 from toolcrib.cli.output import left, say
 from toolcrib.cli.project import Project, me
 from toolcrib.core.approval import ApprovalDecision, ApprovalRequest
@@ -46,6 +46,11 @@ class Desk:
         # An answer counts through one door; without a say, it only wants to know of the question.
         answers = at_terminal and (rules is None or "cli" in rules.approval.via)
         self.via = "cli" if answers else ("cli", "console", "host", "client")
+
+    def use_records(self, records: Records) -> None:
+        """Take what the host knows, for the person at the terminal."""
+        if self._terminal is not None:
+            self._terminal.use_records(records)
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """The answer given here, or word to the person where to answer."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.host.history import CallSummary
 
 _FORMATS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
+_NO_CALL = " on the trail. `toolcrib calls` lists them"
 _EFFECTS = ("read", "write", "destructive", "egress", "execute")
 
 
@@ -125,7 +126,7 @@ def check_tools(module: str | None, config: str | None, as_json: bool) -> int:
 
 @click.group(cls=UsualGroup)
 def calls() -> None:
-    """Recent calls; show ID, the trail of one call."""
+    """Recent calls; show ID, the trail of one call; tail."""
 
 
 @calls.command("list")
@@ -178,20 +179,39 @@ def list_calls(
 @click.argument("id")
 @common
 def show_call(id: str, config: str | None, as_json: bool) -> None:
-    """The trail of one call."""
+    """The trail of one call. ID may be the beginning of one, as long as it fits no other."""
     from toolcrib.cli.describing import show_trail
+    from toolcrib.cli.ids import meant
     from toolcrib.host.history import History, Wanted
 
     async def work(store: Store) -> list[Event]:
-        return await History(store).search(Wanted(call_id=id))
+        exact = await History(store).search(Wanted(call_id=id))
+        if exact:
+            return exact
+        known = {event.call_id or "" async for event in History(store).events()}
+        whole = meant(id, known, "call", _NO_CALL)
+        return await History(store).search(Wanted(call_id=whole))
 
-    events = open_project(config).read(work, [])
-    if not events:
-        raise Mistake(f"there is no call {id!r} on the trail. `toolcrib calls` lists them")
+    events = open_project(config).read(work, None)
+    if events is None:
+        raise Mistake(f"there is no call {id!r}{_NO_CALL}")
     if as_json:
         put_json([event.to_dict() for event in events])
     else:
-        show_trail(id, events)
+        show_trail(events[0].call_id or id, events)
+
+
+@calls.command("tail")
+@click.option("--tool", help="Of this tool.")
+@click.option("--principal", help="Of this principal.")
+@click.option("--status", type=click.Choice(["ok", "error", "denied"]))
+@common
+def tail_calls(config: str | None, as_json: bool, **given: Any) -> None:
+    """Print each call as it ends, whichever process runs it. Ctrl-C stops."""
+    from toolcrib.cli.following import tail_calls
+    from toolcrib.host.history import Wanted
+
+    tail_calls(open_project(config), Wanted(**given), as_json)
 
 
 @click.command()

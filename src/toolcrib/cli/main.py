@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.options import State, debug_option, hush_log
+from toolcrib.cli.options import State, debug_option, hush_log, known_command
 from toolcrib.cli.output import Unread, say
 from toolcrib.errors import ConfigError, JsonError, NotFound, ToolcribError
 
@@ -20,9 +20,9 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("run", "One call through the whole pipeline."),
     "explain": ("run", "Who may, and why; nothing runs."),
     "tools": ("inspect", "List tools; show NAME; check."),
-    "calls": ("inspect", "Recent calls; show ID, the trail of one call."),
-    "approvals": ("people", "What waits for a person; allow ID; deny ID."),
-    "grants": ("people", "What is remembered of approvals; revoke ID."),
+    "calls": ("inspect", "Recent calls; show ID, the trail of one call; tail."),
+    "approvals": ("people", "What waits for a person; show ID; watch; allow ID; deny ID."),
+    "grants": ("grants", "What is remembered of approvals; revoke ID."),
     "audit": ("trail", "Search, verify and export the trail."),
     "config": ("settings", "Check, show, schema and fmt of toolcrib.yaml."),
     "policy": ("policy", "Test and verify the rules."),
@@ -56,13 +56,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in _COMMANDS and not name.startswith("-"):
-            from toolcrib.core.units import did_you_mean
-
-            near = did_you_mean(name, _COMMANDS)
-            hint = f"Did you mean {near}?" if near else "See `toolcrib --help`."
-            raise click.UsageError(f"there is no command {name!r}. {hint}", ctx)
+        known_command(ctx, args[0], _COMMANDS)
         return super().resolve_command(ctx, args)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 
-from toolcrib.core.units import duration
+from toolcrib.core.units import did_you_mean, duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +20,28 @@ class State:
         """Whether tracebacks and the log are shown."""
 
 
-class UsualGroup(click.Group):
+def known_command(ctx: click.Context, name: str, known: Iterable[str]) -> None:
+    """Refuse a command that there is not, with the one that was probably meant."""
+    names = list(known)
+    if name in names or name.startswith("-"):
+        return
+    near = did_you_mean(name, names)
+    hint = f"Did you mean {near}?" if near else f"See `{ctx.command_path} --help`."
+    raise click.UsageError(f"there is no command {name!r}. {hint}", ctx)
+
+
+class PlainGroup(click.Group):
+    """A group that knows what a mistyped command was meant to be."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command; one that there is not gets a suggestion."""
+        known_command(ctx, args[0], self.list_commands(ctx))
+        return super().resolve_command(ctx, args)
+
+
+class UsualGroup(PlainGroup):
     """A group that does `list` when no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

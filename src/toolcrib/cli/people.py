@@ -1,8 +1,10 @@
-"""`toolcrib approvals` and `toolcrib grants`: what people are asked, and what they said."""
+"""`toolcrib approvals`: what people are asked, and what they said."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -12,15 +14,16 @@ from toolcrib.cli.output import Mistake, clock, left, put, put_json, say, table
 from toolcrib.cli.project import Project, me, open_project, run
 
 if TYPE_CHECKING:
-    from toolcrib.core.approval import ApprovalRequest, Grant
+    from toolcrib.core.approval import ApprovalRequest
     from toolcrib.core.protocols import Store
 
+_MOST = 10_000
 _IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 
 @click.group(cls=UsualGroup)
 def approvals() -> None:
-    """What waits for a person; allow ID; deny ID."""
+    """What waits for a person; show ID; watch; allow ID; deny ID."""
 
 
 @approvals.command("list")
@@ -44,14 +47,33 @@ def list_approvals(every: bool, config: str | None, as_json: bool) -> None:
         say("Nothing waits for approval." if not every else "Nothing was asked yet.")
         return
     columns = ("id", "state", "tool", "arguments", "principal", "because", "source", "left")
-    table(columns, [_row(request, now) for request in found])
+    rows = [_row(request, now) for request in found]
+    if every:
+        columns = (*columns, "by", "answered", "note")
+        rows = [(*row, *_answer_of(request)) for row, request in zip(rows, found, strict=True)]
+    table(columns, rows)
     if not every:
         say("Answer with `toolcrib approvals allow ID` or `toolcrib approvals deny ID`.")
 
 
+def _answer_of(request: ApprovalRequest) -> tuple[str, str, str]:
+    """Who answered, when, and with what words."""
+    note = request.note or ""
+    return (
+        request.by or "",
+        clock(request.decided) if request.decided else "",
+        note if len(note) <= 60 else f"{note[:59]}…",
+    )
+
+
+def _state(request: ApprovalRequest, now: float) -> str:
+    over = request.state == "pending" and request.expires <= now
+    return "expired" if over else request.state
+
+
 def _row(request: ApprovalRequest, now: float) -> tuple[str, ...]:
     arguments = " ".join(f"{k}={v}" for k, v in request.arguments.items())
-    state = "expired" if request.state == "pending" and request.expires <= now else request.state
+    state = _state(request, now)
     return (
         request.id,
         state,
@@ -62,6 +84,75 @@ def _row(request: ApprovalRequest, now: float) -> tuple[str, ...]:
         request.source or "",
         left(request.expires - now) if state == "pending" else "",
     )
+
+
+@approvals.command("show")
+@click.argument("id")
+@common
+def show_approval(id: str, config: str | None, as_json: bool) -> None:
+    """One request: what is asked, why, who answered, and whether a grant covers its like.
+
+    ID may be the beginning of one, as long as it fits no other.
+    """
+    from toolcrib.cli.grants import covering_request, told
+    from toolcrib.cli.ids import meant
+
+    project = open_project(config)
+
+    async def work(store: Store) -> list[ApprovalRequest]:
+        exact = await store.get_request(id)
+        return [exact] if exact is not None else await store.requests(state=None, limit=_MOST)
+
+    found = {request.id: request for request in project.read(work, [])}
+    request = found[meant(id, found, "approval", ". `toolcrib approvals --all` lists them")]
+    if as_json:
+        put_json(request.to_dict())
+        return
+    grant = covering_request(project, request)
+    _show(request, None if grant is None else told(grant))
+
+
+def _show(request: ApprovalRequest, grant: str | None) -> None:
+    now = time.time()
+    state = _state(request, now)
+    source = f"     {request.source}" if request.source else ""
+    effects = None if request.effects is None else ", ".join(request.effects) or "none"
+    facts = {
+        "arguments": json.dumps(request.arguments, ensure_ascii=False),
+        "effects": effects or "unknown, treated as the worst case",
+        "asked because": f"{request.message or request.rule or request.gate}{source}",
+        "profile": request.profile,
+        "session": request.session,
+        "call": request.call_id,
+        "asked": clock(request.created),
+        "expires": clock(request.expires),
+        "left": left(request.expires - now) if state == "pending" else None,
+        "offered": ", ".join(request.offered),
+        "counts from": ", ".join(request.via) or "nobody",
+        "answered": clock(request.decided) if request.decided else None,
+        "by": request.by,
+        "reach": request.reach,
+        "note": request.note,
+        "run with": request.edited and json.dumps(request.edited, ensure_ascii=False),
+        "grant": None if grant is None else f"a grant covers this: {grant}",
+    }
+    put(f"{request.id}   {state}   {request.tool} for {request.principal}")
+    put("")
+    for name, value in facts.items():
+        if value:
+            put(f"  {name:<13} {value}")
+
+
+@approvals.command()
+@common
+def watch(config: str | None, as_json: bool) -> None:
+    """Ask each request at the terminal as it comes, also those of other processes.
+
+    With --json each request is printed as one line, and nothing is asked. Ctrl-C stops.
+    """
+    from toolcrib.cli.following import watch_approvals
+
+    watch_approvals(open_project(config), as_json)
 
 
 @approvals.command()
@@ -104,8 +195,13 @@ def _answer(project: Project, ids: tuple[str, ...], answer: dict[str, Any], as_j
     if project.store is None or not project.store.exists():
         raise Mistake(f"there is no approval {ids[0]!r}: nothing was asked yet")
 
+    tools = None if answer.get("arguments") is None else project.host()
+
     async def work() -> list[Any]:
         async with project.desk() as host:
+            if tools is not None:
+                request = await host.approvals.get(ids[0])
+                _refuse_unfit(request, tools.approvals.problems(request, answer["arguments"]))
             return await host.approvals.decide_many(ids, **answer, by=me(), via="cli")
 
     fates = run(work())
@@ -125,64 +221,7 @@ def _answer(project: Project, ids: tuple[str, ...], answer: dict[str, Any], as_j
     return 2 if any(fate.request is None for fate in fates) else 0
 
 
-@click.group(cls=UsualGroup)
-def grants() -> None:
-    """What is remembered of approvals; revoke ID."""
-
-
-@grants.command("list")
-@click.option("--all", "every", is_flag=True, help="Those revoked and expired too.")
-@common
-def list_grants(every: bool, config: str | None, as_json: bool) -> None:
-    """The remembered approvals."""
-
-    async def work(store: Store) -> list[Grant]:
-        return await store.grants(live=not every)
-
-    found = open_project(config).read(work, [])
-    if as_json:
-        put_json([grant.to_dict() for grant in found])
-        return
-    if not found:
-        say("No approval is remembered.")
-        return
-    columns = ("id", "tool", "principal", "reach", "by", "since", "until")
-    table(
-        columns,
-        [
-            (
-                grant.id,
-                grant.tool,
-                grant.principal,
-                grant.reach,
-                grant.by or "",
-                clock(grant.created),
-                "revoked" if grant.revoked else clock(grant.expires) if grant.expires else "",
-            )
-            for grant in found
-        ],
-    )
-
-
-@grants.command()
-@_IDS
-@common
-def revoke(ids: tuple[str, ...], config: str | None, as_json: bool) -> int:
-    """Take remembered approvals back."""
-    project = open_project(config)
-    if project.store is None or not project.store.exists():
-        raise Mistake(f"there is no grant {ids[0]!r}: nothing was approved yet")
-
-    async def work() -> list[tuple[str, bool]]:
-        async with project.desk() as host:
-            return [(each, await host.approvals.revoke(each, by=me())) for each in ids]
-
-    fates = run(work())
-    if as_json:
-        put_json([{"id": each, "revoked": gone} for each, gone in fates])
-    for each, gone in fates:
-        if not gone:
-            say(f"there is no live grant {each!r}. `toolcrib grants` lists them")
-        elif not as_json:
-            put(f"{each}   revoked")
-    return 0 if all(gone for _, gone in fates) else 2
+def _refuse_unfit(request: ApprovalRequest, problems: Sequence[str]) -> None:
+    if problems:
+        wrong = "".join(f"\n  {problem}" for problem in problems)
+        raise Mistake(f"the arguments do not fit {request.tool}; {request.id} waits:{wrong}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolcrib.cli.options import common
+from toolcrib.cli.options import PlainGroup, common
 from toolcrib.cli.output import put, put_json, say, stdout_is_talk
 from toolcrib.cli.project import open_project
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 INVARIANTS = "policy.yaml"
 
 
-@click.group()
+@click.group(cls=PlainGroup)
 def policy() -> None:
     """Prove what profiles can never allow, and test what they decide."""
 

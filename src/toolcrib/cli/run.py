@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolcrib.cli.options import caller, common, seconds
-from toolcrib.cli.output import Mistake, put_json, say, table
+from toolcrib.cli.output import Mistake, put, put_json, say, table
 
 if TYPE_CHECKING:
     from toolcrib.cli.project import Project
@@ -108,6 +108,7 @@ def explain(
     """Who may, and why. The code of the real decision; nothing runs."""
     from toolcrib.cli.arguments import read_arguments
     from toolcrib.cli.endings import show_explanation, unknown
+    from toolcrib.cli.grants import covering_call, told
     from toolcrib.cli.project import open_project
 
     if every == (name is not None):
@@ -128,6 +129,9 @@ def explain(
         say(unknown(name, said.message or "no such tool"))
     else:
         show_explanation(said)
+        grant = covering_call(project, host, said)
+        if grant is not None:
+            put(f"a grant covers this: {told(grant)}. Nobody is asked.")
     return 2 if said.reason == "unknown_tool" else 0
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from toolcrib.cli.options import common, debug_option, json_option
+from toolcrib.cli.options import PlainGroup, common, debug_option, json_option
 from toolcrib.cli.output import Mistake, many, put, put_json, say
 from toolcrib.cli.project import find_config, open_project
 from toolcrib.errors import ConfigError
 
 
-@click.group()
+@click.group(cls=PlainGroup)
 def config() -> None:
     """Check, show, schema and fmt of toolcrib.yaml."""
 

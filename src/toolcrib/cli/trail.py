@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from toolcrib.cli.options import common, seconds
+from toolcrib.cli.options import PlainGroup, common, seconds
 from toolcrib.cli.output import Mistake, clock, many, put, put_json, reader_may_leave, say
 from toolcrib.cli.project import Project, me, open_project
 from toolcrib.errors import StoreError
 from toolcrib.host.history import History, Wanted, verify_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from toolcrib.core.chain import RunReport
     from toolcrib.core.events import Event
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-@click.group()
+@click.group(cls=PlainGroup)
 def audit() -> None:
     """Search, verify and export the trail."""
 
@@ -112,9 +113,10 @@ def _short(value: Any) -> str:
 
 
 @audit.command()
+@click.option("--all", "every", is_flag=True, help="A line for every run, also the good ones.")
 @common
-def verify(config: str | None, as_json: bool) -> int:
-    """Whether the trail is what was written: per run, and the first broken record."""
+def verify(every: bool, config: str | None, as_json: bool) -> int:
+    """Whether the trail is what was written: in all, and the first broken record of each run."""
     from toolcrib.observe.trail import read_anchors
     from toolcrib.stores.keys import load_key
 
@@ -145,21 +147,30 @@ def verify(config: str | None, as_json: bool) -> int:
         anchor = None if project.anchor is None else str(project.anchor)
         put_json({"ok": good, "runs": [r.to_dict() for r in reports], "anchor": anchor})
     else:
-        _show_reports(project, reports, good)
+        _show_reports(reports, every)
+        _show_outlook(project, reports, good)
     return 0 if good else 1
 
 
-def _show_reports(project: Project, reports: list[RunReport], good: bool) -> None:
+def _show_reports(reports: list[RunReport], every: bool) -> None:
     for report in reports:
-        loose = report.records - min(report.anchored, report.records)
-        word = "ok" if report.ok else "BROKEN"
-        put(
-            f"{report.run}   {word}   {many(report.records, 'record')}, "
-            f"{report.records - loose} anchored, {loose} unanchored"
-        )
+        if every or not report.ok:
+            put(f"{report.run}   {_counted([report])}")
         if report.findings:
             first = report.findings[0]
             put(f"  first broken record: {first.seq}, {first.problem}")
+    put(f"{many(len(reports), 'run')}   {_counted(reports)}")
+
+
+def _counted(reports: list[RunReport]) -> str:
+    total = sum(report.records for report in reports)
+    anchored = sum(min(report.anchored, report.records) for report in reports)
+    broken = [report for report in reports if not report.ok]
+    word = "ok" if not broken else "BROKEN" if len(reports) == 1 else f"{len(broken)} BROKEN"
+    return f"{word}   {many(total, 'record')}, {anchored} anchored, {total - anchored} unanchored"
+
+
+def _show_outlook(project: Project, reports: list[RunReport], good: bool) -> None:
     total = sum(report.records for report in reports)
     count = f"{many(total, 'record')} in {many(len(reports), 'run')}"
     say(f"{'The chain holds' if good else 'The chain is broken'}: {count}.")
@@ -190,12 +201,11 @@ def export(
         raise Mistake("--json tells what was written to a file. Name one with --output")
     project = open_project(config)
     wanted = _wanted(given)
-    draft = None if output is None else Path(f"{output}.new")
-    count = project.read(lambda store: _write(store, wanted, draft), None)
-    if draft is not None and output is not None:
-        if count is None:
-            draft.touch(mode=0o600)
-        draft.replace(output)
+    if output is None:
+        count = project.read(lambda store: _write(store, wanted, sys.stdout), None)
+    else:
+        with _private_file(Path(output)) as stream:
+            count = project.read(lambda store: _write(store, wanted, stream), None)
     if as_json:
         put_json({"events": count or 0, "output": output})
     elif count is None:
@@ -204,10 +214,10 @@ def export(
         say(f"Wrote {count} events to {output}")
 
 
-async def _write(store: Store, wanted: Wanted, draft: Path | None) -> int:
-    """One event a line; the trail may hold what others should not read, so a file is private."""
+async def _write(store: Store, wanted: Wanted, stream: TextIO) -> int:
+    """One event a line."""
     history, count = History(store), 0
-    with reader_may_leave(), _opened(draft) as stream:
+    with reader_may_leave():
         async for event in history.events(wanted):
             stream.write(json.dumps(event.to_dict(), ensure_ascii=False) + "\n")
             count += 1
@@ -216,8 +226,22 @@ async def _write(store: Store, wanted: Wanted, draft: Path | None) -> int:
     return count
 
 
-def _opened(draft: Path | None) -> AbstractContextManager[TextIO]:
-    if draft is None:
-        return nullcontext(sys.stdout)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    return os.fdopen(descriptor, "w", encoding="utf-8")
+@contextmanager
+def _private_file(path: Path) -> Generator[TextIO]:
+    """A file that takes its place when all is written. Only its owner may read it: the trail may
+    hold what others should not know."""
+    if path.is_symlink():
+        raise Mistake(f"{path} is a link, and the trail is not written through one. Name a file")
+    if not path.parent.is_dir():
+        raise Mistake(f"there is no folder {path.parent}. Make it first, or name another file")
+    if path.exists() and not path.is_file():
+        raise Mistake(f"{path} is not a file. Name another one")
+    # A new file of a name that nobody can foresee: what lies in wait under one is not opened.
+    descriptor, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            yield stream
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +15,13 @@ from toolcrib.core.schema import admit, fill_defaults
 from toolcrib.core.spec import ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import SpecError
-from toolcrib.executors.python import PythonExecutor, arrived, from_object, unfold
+from toolcrib.executors.python import (
+    PythonExecutor,
+    arrived,
+    from_object,
+    handled,
+    handler,
+)
 from toolcrib.host.kinds import BUILTIN
 from toolcrib.host.tool import Tool
 from toolcrib.host.workshop import Sandboxes, Workshop
@@ -74,12 +79,6 @@ class Entries:
     ) -> Entry:
         """The entry of a Python function or class."""
         spec, signature = definition.spec, definition.signature
-        if signature.is_generator:
-            raise SpecError(
-                f"{spec.name} is a generator",
-                file=definition.owner,
-                cure="Return the result, and use ctx.progress(…) on the way",
-            )
         if spec.input_schema is not signature.input_schema:
             admit(spec.input_schema)
         if isinstance(definition.function, type) or spec.scope is ToolScope.SESSION:
@@ -235,9 +234,9 @@ class Entries:
         if read is None:
             signature = describe(function)
             execute = self.python.bind(function, signature, inline=inline)
-            first = _handled(function)
-            handler = None if first is None else _handler(function)
-            read = _Read(signature, execute, first, handler)
+            first = handled(function)
+            whole = None if first is None else handler(function)
+            read = _Read(signature, execute, first, whole)
             if known:
                 self._known[function, inline] = read
             if len(self._known) > 1000:
@@ -306,27 +305,6 @@ def _is_tool_object(thing: object) -> bool:
     return isinstance(getattr(thing, "name", None), str) and callable(
         getattr(thing, "execute", None)
     )
-
-
-def _handled(function: Callable[..., Any]) -> str | None:
-    """The first parameter of a function written `handler(input, context)`; None for others."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return None
-    if len(parameters) != 2:
-        return None
-    second = parameters[1]
-    written_so = second.name in ("context", "ctx") or "ToolContext" in str(second.annotation)
-    return parameters[0].name if written_so else None
-
-
-def _handler(function: Callable[..., Any]) -> Execute:
-    async def execute(ctx: ToolContext) -> Any:
-        value = function(dict(ctx.arguments), ctx)
-        return unfold(ctx, await arrived(value))
-
-    return execute
 
 
 async def close_instance(instance: Any) -> None:

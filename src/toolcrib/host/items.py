@@ -37,7 +37,8 @@ def entries_of(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
     for name in ("module", "function"):
         if item.get(name) is not None:
             config.setdefault(name, item[name])
-    if str(config.get("module", "")).endswith(".py"):
+    kind = fields.get("kind", "python")
+    if kind == "python" and str(config.get("module", "")).endswith(".py"):
         module = load_module(str(config["module"]), item.get("base"))
         config["function"] = _function(module, str(config.get("function")))
     fields["config"] = config

@@ -27,7 +27,7 @@ from toolcrib.core.result import ToolResult
 from toolcrib.errors import Denial, ToolcribError, ToolFailure
 from toolcrib.executors import frames
 from toolcrib.executors.frames import Call, Failed, FrameReader, Said, Setup, encode, frame
-from toolcrib.executors.python import arrived, caller, handled, handler
+from toolcrib.executors.python import caller, handled, handler
 from toolcrib.host.modules import load_module
 from toolcrib.pipeline.shaping import NotJson, plain
 
@@ -79,9 +79,9 @@ class Serving:
 
     def run(self) -> None:
         """Serve. The first frame says how this worker is to be."""
-        reader = FrameReader(1 << 30)
-        while data := self._socket.recv(1 << 16):
-            for kind, body in reader.feed(data):
+        reader, room = FrameReader(1 << 30), bytearray(1 << 16)
+        while count := self._socket.recv_into(room):
+            for kind, body in reader.feed(room[:count]):
                 if kind == frames.SETUP:
                     settle(msgspec.json.decode(body, type=Setup))
                     self._send(frames.READY, b"")
@@ -145,7 +145,7 @@ class Serving:
             self._loop = asyncio.new_event_loop()
         loop = self._loop
         try:
-            return loop.run_until_complete(arrived(value))
+            return loop.run_until_complete(value)
         finally:
             if left := asyncio.all_tasks(loop):
                 for task in left:

@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.approvals.inbox import Inbox
+from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.clock import SYSTEM
 from toolcrib.core.protocols import Executor, Exporter, Extension, Gate, Store
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.units import did_you_mean
-from toolcrib.errors import ConfigError
+from toolcrib.errors import ConfigError, Denial
 from toolcrib.host.host import ToolHost
 from toolcrib.host.load import read_config
+from toolcrib.host.parts import Parts
+from toolcrib.pipeline.asking import Asking
 from toolcrib.testing.mocks import with_executors
 
 if TYPE_CHECKING:
@@ -40,9 +44,11 @@ def make_host(
 
     `profile` is what calls are held to that name no other: the name of one in `config`, or the
     settings of one (`{"rules": [{"allow": "add"}]}`). `executors` take the place of the real ones
-    of their kinds. `clock` runs limits, grants and approvals.
+    of their kinds. `clock` runs limits, grants and approvals. Without an `approver` a call that
+    has to be asked about is denied at once (`no_approver`); with
+    `ApprovalSimulator(default="escalate")` it waits for `host.approvals.decide`.
     """
-    made = ToolHost(
+    made = (ToolHost if approver is not None else _Unattended)(
         config=_with_profile(config, profile),
         store=store,
         approver=approver,
@@ -56,6 +62,33 @@ def make_host(
         made.register(thing)
     made.load()
     return made
+
+
+class _Unattended(ToolHost):
+    """A host with nobody to ask: a test must not wait for a person who never comes."""
+
+    async def start(self) -> Parts:
+        """Start as any host does, and let no call wait."""
+        parts = await super().start()
+        # Each time: every call under new rules begins here, and they come with a new desk.
+        parts.pipeline.asking = Asking(_Nobody(parts.inbox), self.redactor, self.clock)
+        return parts
+
+
+class _Nobody:
+    """Knows the grants, and nobody who could give another."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.find_grant = inbox.find_grant
+        self.redeem = inbox.redeem
+
+    async def ask(self, request: ApprovalRequest, *, max_pending: int = 20) -> ApprovalRequest:
+        """Nobody answers."""
+        raise Denial(
+            "no_approver",
+            f"{request.tool} has to be asked about and this host has no approver. "
+            "Give make_host one: approver=ApprovalSimulator(…)",
+        )
 
 
 def _with_profile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from typing import Any
 
@@ -9,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.approvals.rendering import more, question, remaining, visible
+from toolcrib.approvals.rendering import Size, more, question, remaining, visible
+from toolcrib.observe.log import escape
+
+NEVER_RAW = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+"""Controls, formats (bidi, zero-width, tags), halves of pairs, private use, separators."""
+EVERY_UNSEEN = [
+    c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in NEVER_RAW
+]
 
 
 def test_the_question_reads_as_designed(make_request: Any) -> None:
@@ -66,6 +74,15 @@ def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@pytest.mark.parametrize("write", [visible, escape], ids=["at the prompt", "in logs and lists"])
+def test_every_unseen_character_of_unicode_is_written_out(write: Any) -> None:
+    assert len(EVERY_UNSEEN) > 100_000
+    raw = [c for c in EVERY_UNSEEN if write(f"a{c}b") == f"a{c}b"]
+    assert raw == []
+    shown = write("".join(EVERY_UNSEEN))
+    assert all(unicodedata.category(c) not in NEVER_RAW for c in shown)
+
+
 @given(st.text())
 def test_nothing_unseen_is_left(text: str) -> None:
     shown = visible(text)
@@ -89,6 +106,47 @@ def test_many_arguments_are_cut_visibly(make_request: Any) -> None:
     shown = question(make_request(arguments={f"a{n}": n for n in range(40)}))
     assert "    … and 28 more arguments; m shows them\n" in shown
     assert "a12" not in shown
+
+
+def rows(text: str, columns: int) -> int:
+    """What a screen of that width needs for a text, wide letters counted as two."""
+    wide = [
+        sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+        for line in text.split("\n")
+    ]
+    return sum(max(1, -(-width // columns)) for width in wide)
+
+
+PADDING = ("x", "\u200b", "\U000e0041", " ", "漢", "\n", "\x1b", "\\", "\u00a0")
+
+
+@pytest.mark.parametrize("padding", PADDING, ids=ascii)
+@pytest.mark.parametrize("size", [Size(80, 24), Size(100, 30), Size(60, 30)], ids=str)
+def test_padding_cannot_push_the_question_off_the_screen(
+    make_request: Any, padding: str, size: Size
+) -> None:
+    long = padding * 5000
+    request = make_request(
+        arguments={f"{n}{long}": [long] if n % 2 else long for n in range(50)},
+        tool=long,
+        principal=long,
+        message=long,
+        source=long,
+        effects=(long,),
+        offered=("once", "session", "1h", "always"),
+        edit=True,
+    )
+    shown = question(request, size)
+    # A blank line goes before it, and the line with the time behind it.
+    assert rows(f"\n{shown}  Refused by itself in 4:58.  > ", size.columns) <= size.rows
+    assert "asks to run" in shown.split("\n")[0]
+    assert "e  edit     n  refuse     m  more" in shown
+    assert "more arguments; m shows them" in shown
+
+
+def test_one_argument_at_least_is_shown_however_small_the_screen(make_request: Any) -> None:
+    shown = question(make_request(arguments={"a": "1", "b": "2"}), Size(20, 3))
+    assert "    a           1\n    … and 1 more arguments; m shows them\n" in shown
 
 
 def test_more_shows_everything(make_request: Any) -> None:

@@ -140,6 +140,64 @@ async def test_a_durable_host(tmp_path: Path) -> None:
     assert (tmp_path / "store.db").exists()
 
 
+async def test_without_an_approver_nobody_is_waited_for() -> None:
+    mock = MockTool("deploy")
+    profile = {"default": "ask", "approval": {"remember": ["once", "1h"]}}
+    async with make_host([mock], profile=profile) as host:
+        result = await asyncio.wait_for(host.call("deploy"), 10)
+        assert_denied(result, "no_approver")
+        assert "approver=ApprovalSimulator" in str(result.error and result.error.message)
+        assert await host.approvals.list() == []
+        await host.reload()
+        assert_denied(await asyncio.wait_for(host.call("deploy"), 10), "no_approver")
+    assert mock.call_count == 0
+
+
+async def test_without_profile_and_approver_nobody_is_waited_for_either() -> None:
+    @tool(requires_approval=True)
+    def wipe() -> None:
+        """Wipe."""
+
+    async with make_host([wipe]) as host:
+        assert_denied(await asyncio.wait_for(host.call("wipe"), 10), "no_approver")
+
+
+async def test_a_simulator_that_passes_on_leaves_it_to_the_test() -> None:
+    mock = MockTool("deploy", return_value="done")
+    approver = ApprovalSimulator(default="escalate")
+    async with make_host([mock], profile={"default": "ask"}, approver=approver) as host:
+        recorder = EventRecorder(host)
+        calling = asyncio.create_task(host.call("deploy"))
+        await recorder.wait_for("approval.requested")
+        (request,) = await host.approvals.list()
+        await host.approvals.decide(request.id)
+        assert_ok(await calling, "done")
+
+
+# What they look like
+
+
+async def test_a_host_and_its_tools_say_what_they_are() -> None:
+    @tool(effects={"read"})
+    def long(a: int, b: int, c: int, d: int, e: int, f: int, g: int = 1) -> None:
+        """Take much."""
+
+    @tool(effects={"read"})
+    def greet(name: str, mark: str = "!") -> str:
+        """Greet."""
+        return name + mark
+
+    host = make_host([greet, long], config=CONFIG)
+    assert repr(host) == "<ToolHost 2 tools, 2 profiles, not started>"
+    assert [repr(each) for each in host.tools(profile="reader", principal="ann")] == [
+        "<Tool greet(name, mark=…) for ann under reader>",
+        "<Tool long(a, b, c, d, e, f, …) for ann under reader>",
+    ]
+    async with host:
+        assert repr(host) == "<ToolHost 2 tools, 2 profiles, started>"
+    assert repr(host) == "<ToolHost 2 tools, 2 profiles, stopped>"
+
+
 # The clock
 
 
