@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
+
+import pytest
+
+from toolcrib.errors import Denial, ToolFailure
+from toolcrib.net.addresses import private_from
+from toolcrib.net.client import Client
+from toolcrib.net.exchange import Limits, Request
+from toolcrib.net.guard import Guard
+from toolcrib.net.url import parse_url
 
 
 @dataclass
@@ -123,3 +132,35 @@ async def _request(reader: asyncio.StreamReader) -> Seen | None:
     headers = {name.lower(): value.strip() for name, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Seen(method, target, headers, body)
+
+
+HERE = Guard(private=private_from(True))
+"""A guard that lets loopback through."""
+
+
+def get(url: str, **more: Any) -> Request:
+    """A request for a URL."""
+    return Request(method="GET", url=parse_url(url), repeatable=True, **more)
+
+
+def names(**table: Sequence[str]) -> Client:
+    """A client for which `NAME.test` leads where the test says."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return table[host.removesuffix(".test")]
+
+    return Client(resolve=resolve)
+
+
+async def refused(client: Client, request: Request, guard: Guard = HERE) -> str:
+    """The reason why a request is refused."""
+    with pytest.raises(Denial) as raised:
+        await client.send(request, guard)
+    return raised.value.reason
+
+
+async def failed(client: Client, request: Request, **limits: Any) -> ToolFailure:
+    """How a request fails."""
+    with pytest.raises(ToolFailure) as raised:
+        await client.send(request, HERE, Limits(**limits))
+    return raised.value

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Execute
+from toolcrib.executors.streams import drain, drain_async
 
 
 class Callee(Protocol):
@@ -21,6 +22,8 @@ class Callee(Protocol):
     def context_parameter(self) -> str | None: ...
     @property
     def is_async(self) -> bool: ...
+    @property
+    def is_generator(self) -> bool: ...
     @property
     def positional(self) -> tuple[str, ...]: ...
 
@@ -40,20 +43,10 @@ class PythonExecutor:
 
     def bind(self, function: Callable[..., Any], callee: Callee, *, inline: bool) -> Execute:
         """How to run `function` for a context. Chosen once, so that a call does not choose."""
-        wants, positional = callee.context_parameter, callee.positional
-        if callee.is_async and not wants and not positional:
+        plain = not (callee.context_parameter or callee.positional or callee.is_generator)
+        if callee.is_async and plain:
             return lambda ctx: function(**ctx.typed)
-
-        def call(ctx: ToolContext) -> Any:
-            kwargs = ctx.typed
-            if wants:
-                kwargs = {**kwargs, wants: ctx}
-            if positional:
-                first = [kwargs[name] for name in positional if name in kwargs]
-                rest = {k: v for k, v in kwargs.items() if k not in positional}
-                return function(*first, **rest)
-            return function(**kwargs)
-
+        call = caller(function, callee)
         if callee.is_async:
             return call
         return _inline(call) if inline else self._threaded(call)
@@ -100,6 +93,28 @@ class PythonExecutor:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def caller(function: Callable[..., Any], callee: Callee) -> Callable[[ToolContext], Any]:
+    """What calls `function` with a context's arguments: it gives the output, or an awaitable of
+    it when the function is asynchronous. Generators are run to their end."""
+    wants, positional = callee.context_parameter, callee.positional
+
+    def call(ctx: ToolContext) -> Any:
+        kwargs = ctx.typed
+        if wants:
+            kwargs = {**kwargs, wants: ctx}
+        if positional:
+            first = [kwargs[name] for name in positional if name in kwargs]
+            rest = {k: v for k, v in kwargs.items() if k not in positional}
+            return function(*first, **rest)
+        return function(**kwargs)
+
+    if not callee.is_generator:
+        return call
+    if callee.is_async:
+        return lambda ctx: drain_async(ctx, call(ctx))
+    return lambda ctx: drain(ctx, call(ctx))
+
+
 def _outside(call: Callable[[ToolContext], Any], ctx: ToolContext) -> Any:
     try:
         return call(ctx)
@@ -144,3 +159,26 @@ def unfold(ctx: ToolContext, value: Any) -> Any:
     if isinstance(error, Mapping):
         return ctx.error(str(error.get("message", error)))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     return ctx.error(str(error or "the tool reported a failure without words"))
+
+
+def handled(function: Callable[..., Any]) -> str | None:
+    """The first parameter of a function written `handler(input, context)`; None for others."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if len(parameters) != 2:
+        return None
+    second = parameters[1]
+    written_so = second.name in ("context", "ctx") or "ToolContext" in str(second.annotation)
+    return parameters[0].name if written_so else None
+
+
+def handler(function: Callable[..., Any]) -> Execute:
+    """How to run a function that takes all arguments as one, and the context."""
+
+    async def execute(ctx: ToolContext) -> Any:
+        value = function(dict(ctx.arguments), ctx)
+        return unfold(ctx, await arrived(value))
+
+    return execute
