@@ -20,7 +20,7 @@ READY := $(VENV)/.toolcrib-$(HERE)
 BENCH_READY := $(BENCH_VENV)/.toolcrib-$(HERE)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench docs lock
+.PHONY: help serve test system check bench docs lock
 .DELETE_ON_ERROR:
 
 help: ## show the targets
@@ -29,8 +29,25 @@ help: ## show the targets
 serve: $(READY) ## run the quick start: calls, a denial and an approval, in this terminal
 	$(RUN) examples/quickstart/demo.py
 
-test: check ## everything CI runs: the static checks, then all tests
+test: check system ## everything CI runs: the static checks, then all tests
 	$(RUN) -m pytest -n auto $(PYTEST_FLAGS)
+
+# Programs that some tests need, each with its Debian package. Root gets what is missing; others
+# are told, and those tests say that they were skipped.
+PROGRAMS := bwrap:bubblewrap git:git initdb:postgresql npm:npm
+system:
+	@missing=; \
+	for pair in $(PROGRAMS); do \
+	  program=$${pair%%:*}; \
+	  PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' ':')" \
+	    command -v $$program >/dev/null || missing="$$missing $${pair#*:}"; \
+	done; \
+	if [ -z "$$missing" ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing$$missing …"; \
+	  apt-get update -qq; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null; \
+	else echo "Some tests will be skipped. To run them: sudo apt-get install$$missing"; fi
 
 check: $(READY) ## static checks: style, format, types, layers
 	$(RUN) -m ruff check .

@@ -79,6 +79,16 @@ REASONS: dict[str, Reason] = _table(
     ("url_not_allowed", "denied", 403, 3, "no", "The address is written in a refused form."),
     ("address_not_public", "denied", 403, 3, "no", "The host leads to a private address."),
     ("output_too_large", "error", 200, 1, "no", "The tool gave more than may be taken in."),
+    ("key_not_found", "error", 404, 1, "no", "Nothing is stored under that key."),
+    ("version_conflict", "error", 409, 1, "no", "Somebody else wrote first."),
+    ("key_invalid", "error", 422, 1, "no", "The key cannot be used as one."),
+    ("value_invalid", "error", 422, 1, "no", "The value cannot be stored."),
+    ("value_too_large", "error", 413, 1, "no", "The value is larger than the store takes."),
+    ("storage_full", "error", 507, 1, "no", "The store holds as much as it may."),
+    ("session_required", "error", 422, 1, "no", "The tool needs a session, and there is none."),
+    ("program_not_allowed", "denied", 403, 3, "no", "The program is not on the list."),
+    ("statement_not_allowed", "denied", 403, 3, "no", "The SQL statement is not on the list."),
+    ("table_not_allowed", "denied", 403, 3, "no", "The table is not on the list."),
     ("sandbox_not_allowed", "denied", 403, 3, "no", "The profile accepts no such sandbox."),
 )
 

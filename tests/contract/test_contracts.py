@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import json
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,7 +38,6 @@ from toolcrib.testing import (
     LoaderContract,
     MockExecutor,
     ProviderContract,
-    SandboxContract,
     StoreContract,
     TransportContract,
     broken_promises,
@@ -872,122 +869,6 @@ async def test_a_store_without_a_trail_is_caught(test: str) -> None:
 
     with pytest.raises(AssertionError, match="broken promise"):
         await getattr(Suite(), test)()
-
-
-# Sandboxes
-
-
-class Completed(NamedTuple):
-    exit_code: int
-    stdout: bytes
-
-
-class Subprocess:
-    """Runs commands as they are; keeps nothing apart but the environment."""
-
-    name = "subprocess"
-    isolates: Any = frozenset({"environment"})
-
-    async def run(
-        self,
-        argv: Sequence[str],
-        *,
-        limits: Mapping[str, Any],
-        cwd: str,
-        env: Mapping[str, str],
-        stdin: bytes | None = None,
-    ) -> Any:
-        process = await self.start(argv, cwd, env)
-        try:
-            out, _ = await process.communicate(stdin or b"")
-        except asyncio.CancelledError:
-            self.end(process)
-            await process.wait()
-            raise
-        return Completed(process.returncode or 0, out)
-
-    async def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Any:
-        return await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-
-    def end(self, process: Any) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL)
-
-
-class TestSubprocess(SandboxContract):
-    sandbox: Any = Subprocess
-
-    def make(self) -> Any:
-        return self.sandbox()
-
-
-class Leaking(Subprocess):
-    async def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Any:
-        import os
-
-        return await super().start(argv, cwd, {**os.environ, **env})
-
-
-class ThroughShell(Subprocess):
-    async def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Any:
-        *rest, last = argv
-        line = f'"$0" "$1" "$2" "$3" {last}'
-        return await super().start(["/bin/sh", "-c", line, *rest], cwd, env)
-
-
-class Flattering(Subprocess):
-    async def run(self, argv: Sequence[str], **how: Any) -> Any:
-        try:
-            ended = await super().run(argv, **how)
-        except OSError:
-            return Completed(0, b"")
-        return ended._replace(exit_code=0)
-
-
-class Elsewhere(Subprocess):
-    isolates = ("everything",)
-
-    async def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Any:
-        return await super().start(argv, "/", env)
-
-
-class Abandoning(Subprocess):
-    """Leaves a cancelled command running."""
-
-    async def run(self, argv: Sequence[str], **how: Any) -> Any:
-        running = asyncio.ensure_future(super().run(argv, **how))
-        left.append(running)
-        return await asyncio.shield(running)
-
-
-left: list[Any] = []
-
-
-@pytest.mark.parametrize(
-    ("broken", "test"),
-    [
-        (Leaking, "test_a_command_gets_the_environment_it_is_given"),
-        (ThroughShell, "test_no_shell_is_in_between"),
-        (Flattering, "test_a_bad_end_comes_out"),
-        (Flattering, "test_a_command_that_does_not_exist_is_no_success"),
-        (Elsewhere, "test_it_says_what_it_is"),
-        (Abandoning, "test_a_cancelled_command_is_gone"),
-    ],
-)
-async def test_broken_sandboxes_are_caught(broken: Any, test: str) -> None:
-    class Suite(TestSubprocess):
-        sandbox = broken
-
-    with pytest.raises(AssertionError, match="broken promise"):
-        await getattr(Suite(), test)()
-    await asyncio.gather(*left, return_exceptions=True)
-    left.clear()
 
 
 # Transports

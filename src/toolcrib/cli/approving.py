@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.approvals.terminal import Records, TerminalApprover
@@ -14,6 +15,7 @@ from toolcrib.core.approval import ApprovalDecision, ApprovalRequest
 from toolcrib.core.result import Failure, ToolResult
 
 if TYPE_CHECKING:
+    from toolcrib.core.spec import ToolSpec
     from toolcrib.host.host import ToolHost
 
 _ESCALATE = ApprovalDecision(answer="escalate")
@@ -29,6 +31,8 @@ class Asked:
     profile: str | None
     timeout: float | None
     wait: float | None
+    read: Callable[[ToolSpec | None], dict[str, Any]] | None = None
+    """Reads the arguments once the tool is known, when it was not known before."""
 
 
 class Desk:
@@ -80,7 +84,11 @@ class Desk:
 async def place_call(host: ToolHost, project: Project, asked: Asked, desk: Desk) -> ToolResult:
     """One call in a session of its own, from the start of the host to its end."""
     desk.asked = asyncio.Event()
-    async with host:
+    await host.start()
+    try:
+        if asked.read is not None:
+            await host.sources.settle(host.settings.ready)
+            asked = replace(asked, arguments=asked.read(host.get(asked.tool)))
         if asked.principal is not None and asked.profile is not None:
             allowed = host.config.principal_profiles.get(asked.principal)
             if allowed is not None and asked.profile not in allowed:
@@ -104,6 +112,8 @@ async def place_call(host: ToolHost, project: Project, asked: Asked, desk: Desk)
             finally:
                 call.cancel()
                 await asyncio.gather(call, return_exceptions=True)
+    finally:
+        await host.stop()
 
 
 async def _ended(

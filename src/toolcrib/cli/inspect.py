@@ -1,8 +1,10 @@
-"""`toolcrib tools`, `calls`, `plugins` and `version`: what is there, and what happened."""
+"""`toolcrib tools`, `calls`, `providers`, `plugins` and `version`: what is there, what happened."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +16,11 @@ from toolcrib.cli.project import open_project
 from toolcrib.cli.run import check_profile
 
 if TYPE_CHECKING:
+    from toolcrib.core.entry import Entry
     from toolcrib.core.events import Event
     from toolcrib.core.protocols import Store
     from toolcrib.host.history import CallSummary
+    from toolcrib.host.host import ToolHost
 
 _FORMATS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
 _NO_CALL = " on the trail. `toolcrib calls` lists them"
@@ -54,10 +58,9 @@ def list_tools(
 
     project = open_project(config)
     check_profile(project, profile)
-    host = project.host()
     found = [
         tool
-        for tool in host.tools(profile=profile, principal=who)
+        for tool in project.look(lambda host: host.tools(profile=profile, principal=who))
         if kind in (None, tool.spec.kind)
         and (tag is None or tag in tool.spec.tags)
         and category in (None, tool.spec.category)
@@ -92,16 +95,17 @@ def show_tool(name: str, config: str | None, as_json: bool) -> None:
     from toolcrib.cli.describing import described, show_spec
     from toolcrib.cli.endings import unknown
 
-    host = open_project(config).host()
-    entry = host.catalog.get(name)
+    def find(host: ToolHost) -> tuple[Entry | None, str | None, Callable[[Any], Any]]:
+        return host.catalog.get(name), host.catalog.suggest(name), host.redactor.value
+
+    entry, near, hide = open_project(config).look(find)
     if entry is None:
-        near = host.catalog.suggest(name)
         hint = f". Did you mean {near}?" if near else ". `toolcrib tools` lists them"
         raise Mistake(unknown(name, f"no such tool{hint}"))
     if as_json:
-        put_json(described(entry, host.redactor.value))
+        put_json(described(entry, hide))
     else:
-        show_spec(entry, host.redactor.value)
+        show_spec(entry, hide)
 
 
 @tools.command("check")
@@ -212,6 +216,34 @@ def tail_calls(config: str | None, as_json: bool, **given: Any) -> None:
     from toolcrib.host.history import Wanted
 
     tail_calls(open_project(config), Wanted(**given), as_json)
+
+
+@click.command()
+@common
+def providers(config: str | None, as_json: bool) -> int:
+    """Start every provider, and say how each is."""
+    project = open_project(config)
+    types = {name: str(given.get("type")) for name, given in project.config.providers.items()}
+    found = project.look(lambda host: host.sources.status())
+    if as_json:
+        put_json([{"type": types[p.name], **asdict(p)} for p in found])
+    elif not found:
+        say("The configuration names no provider.")
+    else:
+        table(
+            ("name", "type", "state", "tools", "remark"),
+            [
+                (
+                    p.name,
+                    types[p.name],
+                    p.state,
+                    str(p.tools),
+                    (p.error if p.state != "up" else None) or "; ".join(p.problems),
+                )
+                for p in found
+            ],
+        )
+    return 1 if any(p.state != "up" for p in found) else 0
 
 
 @click.command()

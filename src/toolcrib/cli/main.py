@@ -27,6 +27,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("settings", "Check, show, schema and fmt of toolcrib.yaml."),
     "policy": ("policy", "Test and verify the rules."),
     "doctor": ("doctor", "What is well and what is not, each with a cure."),
+    "providers": ("inspect", "The live sources of tools, and how each is."),
     "plugins": ("inspect", "What is installed, and what it offers."),
     "version": ("inspect", "The version."),
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolcrib.cli.options import PlainGroup, common
-from toolcrib.cli.output import put, put_json, say, stdout_is_talk
+from toolcrib.cli.output import put, put_json, say
 from toolcrib.cli.project import open_project
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def verify(file: Path | None, config: str | None, as_json: bool) -> int:
     project = open_project(config)
     if file is None and (beside := project.path.parent / INVARIANTS).is_file():
         file = beside
-    host = project.host()
-    with stdout_is_talk():
-        report = verify_host(host, file)
+    report = project.look(lambda host: verify_host(host, file))
     if as_json:
         put_json(report.to_dict())
     else:
@@ -60,8 +58,7 @@ def test(file: Path, config: str | None, as_json: bool) -> int:
     """
     from toolcrib.host.verify import run_table
 
-    host = open_project(config).host()
-    report = run_table(host, file)
+    report = open_project(config).look(lambda host: run_table(host, file))
     if as_json:
         put_json(report.to_dict())
     else:

@@ -48,6 +48,26 @@ class Project:
             host.load()
         return host
 
+    def look(self, work: Callable[[ToolHost], T]) -> T:
+        """What `work` finds in the host, with its providers up and its sandboxes tried. It writes
+        nothing and keeps nothing; what it prints is talk."""
+        from toolcrib.host.host import ToolHost
+        from toolcrib.host.probing import try_sandboxes
+
+        host = ToolHost(config=self.config, store="memory")
+        with stdout_is_talk():
+            host.load()
+        lively = self.config.providers or any(e.sandboxes for e in host.catalog.snapshot().values())
+        if not lively:
+            return work(host)
+
+        async def looking() -> T:
+            async with host:
+                await try_sandboxes(host.catalog)
+                return work(host)
+
+        return run(looking())
+
     def desk(self) -> ToolHost:
         """A host without tools: enough to answer people's questions, and no code of theirs runs."""
         from toolcrib.host.host import ToolHost

@@ -11,6 +11,9 @@ from toolcrib.cli.output import Mistake, put, put_json, say, table
 
 if TYPE_CHECKING:
     from toolcrib.cli.project import Project
+    from toolcrib.core.approval import Grant
+    from toolcrib.core.decision import Explanation
+    from toolcrib.core.spec import ToolSpec
     from toolcrib.host.host import ToolHost
     from toolcrib.host.session import Session
 
@@ -59,11 +62,18 @@ def call(
     project.prepare()
     desk = Desk(project, profile or default_profile(project), wait)
     host = project.host(approver=desk)
+
+    def read(spec: ToolSpec | None) -> dict[str, Any]:
+        return read_arguments(pairs, source, spec.input_schema if spec is not None else None)
+
     spec = host.get(name)
-    arguments = read_arguments(pairs, source, spec.input_schema if spec is not None else None)
+    # A provider's tool is known only once the provider is up; then its schema types the words.
+    late = spec is None and bool(project.config.providers)
+    arguments = {} if late else read(spec)
     asked = Asked(
         tool=name,
         arguments=arguments,
+        read=read if late else None,
         principal=who,
         profile=profile,
         timeout=timeout,
@@ -108,28 +118,33 @@ def explain(
     """Who may, and why. The code of the real decision; nothing runs."""
     from toolcrib.cli.arguments import read_arguments
     from toolcrib.cli.endings import show_explanation, unknown
-    from toolcrib.cli.grants import covering_call, told
+    from toolcrib.cli.grants import covering_call as granted
+    from toolcrib.cli.grants import told
     from toolcrib.cli.project import open_project
 
     if every == (name is not None):
         raise Mistake("name one tool, or give --all for a table of every tool")
     project = open_project(config)
     check_profile(project, profile)
-    host = project.host()
-    session = _session(host, project, who, profile)
     if name is None:
-        _explain_all(host, session, who, profile, as_json)
+        _show_all(project.look(lambda host: _explain_all(host, project, who, profile)), as_json)
         return 0
-    spec = host.get(name)
-    arguments = read_arguments(pairs, source, spec.input_schema if spec is not None else None)
-    said = host.explain(name, arguments, principal=who, profile=profile, session=session)
+    tool = name
+
+    def look(host: ToolHost) -> tuple[Explanation, Grant | None]:
+        session = _session(host, project, who, profile)
+        spec = host.get(tool)
+        arguments = read_arguments(pairs, source, spec.input_schema if spec is not None else None)
+        said = host.explain(tool, arguments, principal=who, profile=profile, session=session)
+        return said, None if said.reason == "unknown_tool" else granted(project, host, said)
+
+    said, grant = project.look(look)
     if as_json:
         put_json(said.to_dict())
     elif said.reason == "unknown_tool":
         say(unknown(name, said.message or "no such tool"))
     else:
         show_explanation(said)
-        grant = covering_call(project, host, said)
         if grant is not None:
             put(f"a grant covers this: {told(grant)}. Nobody is asked.")
     return 2 if said.reason == "unknown_tool" else 0
@@ -148,10 +163,11 @@ def _session(
 
 
 def _explain_all(
-    host: ToolHost, session: Session | None, who: str | None, profile: str | None, as_json: bool
-) -> None:
+    host: ToolHost, project: Project, who: str | None, profile: str | None
+) -> list[dict[str, Any]]:
     from toolcrib.cli.samples import sample_arguments
 
+    session = _session(host, project, who, profile)
     listed = {tool.name for tool in host.tools(profile=profile, principal=who, session=session)}
     rows: list[dict[str, Any]] = []
     for name in sorted(host.catalog.snapshot()):
@@ -173,6 +189,10 @@ def _explain_all(
                 "source": step.source if step is not None else None,
             }
         )
+    return rows
+
+
+def _show_all(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         put_json(rows)
         return

@@ -66,6 +66,10 @@ class Entry:
         """The same entry with another policy."""
         return self._with(policy=policy)
 
+    def described(self, spec: ToolSpec) -> Entry:
+        """The same entry under another description."""
+        return self._with(spec=spec)
+
     def within(self, sandboxes: Iterable[Sandbox]) -> Entry:
         """The same entry, whose commands run in these sandboxes."""
         return self._with(sandboxes=tuple(sandboxes))

@@ -120,7 +120,8 @@ class Provider(Protocol):
     means that it is down: its tools stay listed as unavailable and it is tried again later.
     A provider may have `async health()`, which raises when it is down, and `follow(changed)`,
     which has it call `changed()` when its tools are not what they were, or when it noticed that
-    it is down.
+    it is down; `known_tools()`, which says without connecting what it will list; and
+    `async forget(session_id)`, which drops what it keeps for a session that ended.
     """
 
     name: str

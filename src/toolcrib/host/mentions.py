@@ -11,6 +11,7 @@ from toolcrib.core.profile import Profile, Rule
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
+from toolcrib.host.workshop import Workshop
 from toolcrib.pipeline.patterns import is_glob
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def check_mentions(
         if check(name, "policies", profile.source):
             entry = built.get(name) or host.catalog.get(name)
             try:
-                _try_policy(entry, knobs)
+                _try_policy(entry, knobs, profile, host.entries.workshop(None))
             except ConfigError as error:
                 key = f"profiles.{profile.name}.policies.{name}"
                 knob = f"{key}.{error.key}"
@@ -110,7 +111,9 @@ def _check_arguments(
     return wrong
 
 
-def _try_policy(entry: Entry | None, knobs: Mapping[str, Any]) -> None:
+def _try_policy(
+    entry: Entry | None, knobs: Mapping[str, Any], profile: Profile, workshop: Workshop
+) -> None:
     if entry is None:
         return
     if entry.policy is not None:
@@ -119,3 +122,11 @@ def _try_policy(entry: Entry | None, knobs: Mapping[str, Any]) -> None:
         entry.spec.policy(**knobs)
     else:
         raise ConfigError("the tool has no policy to set")
+    if isinstance(knobs.get("sandbox"), str):
+        box = workshop.sandbox(knobs["sandbox"])
+        if profile.isolation is not None and box.type not in profile.isolation:
+            raise ConfigError(
+                f"the sandbox {box.name} is of type {box.type}, which the profile does not accept",
+                key="sandbox",
+                cure=f"Accepted are: {', '.join(profile.isolation)}",
+            )

@@ -144,7 +144,7 @@ class Plan:
         self.profile = profile
         self.profile_name = profile.name if profile else None
         self.policy = _policy(entry, profile)
-        self.spec = spec = _held(entry.spec, self.policy)
+        self.spec = spec = held_spec(entry.spec, self.policy)
         self.name = spec.name
         self.gates = tuple(gates)
         self.checks = _checks(self, gates, policy_source)
@@ -284,7 +284,7 @@ def _policy(entry: Entry, profile: Profile | None) -> ToolPolicy | None:
     return base
 
 
-def _held(spec: ToolSpec, policy: ToolPolicy | None) -> ToolSpec:
+def held_spec(spec: ToolSpec, policy: ToolPolicy | None) -> ToolSpec:
     """The spec with the effects that are left under the policy."""
     effects = None if policy is None else policy.allowed_effects()
     if effects is None or effects == spec.effects:

@@ -57,6 +57,10 @@ class Gathering:
             if usual is not None:
                 self.keep({**usual, **place_of(node)})
                 return
+        if node.get("load") is not None:
+            message = f"{key}: what is loaded loads nothing further"
+            self.wrong(_named(node, key), node, key, message, "Name the source in toolcrib.yaml")
+            return
         reading = self._reading()
         node = expand(node, reading, key) if self.variables else node
         node = as_tool(node, key, reading)

@@ -71,7 +71,7 @@ def usual_item(entry: Any, *, remote: bool) -> dict[str, Any] | None:
     """The item of an entry, without its place; None where it has to be read with care."""
     try:
         msgspec.convert(entry, _Usual)
-        canonical(entry)  # whole numbers of over 64 bits
+        canonical(entry)  # halves of characters
         item: dict[str, Any] = dict(entry)
         if remote and refused(entry) is not None:
             return None
@@ -191,6 +191,12 @@ def _finite(text: str) -> float:
     return number
 
 
+def _whole(text: str) -> int:
+    if len(text) > 18:  # perhaps over 64 bits
+        raise _Unusual
+    return int(text)
+
+
 _decode = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_no_number, parse_float=_finite
+    object_pairs_hook=_pairs, parse_constant=_no_number, parse_float=_finite, parse_int=_whole
 ).raw_decode

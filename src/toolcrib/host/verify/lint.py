@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -44,9 +44,10 @@ def lint_rules(
     """Rules that do nothing. A rule that is inherited must do something in one profile at least."""
     cases: dict[tuple[int, str | None], _Case] = {}
     for profile in sorted(profiles, key=lambda p: len(p.rules)):
+        held_to = [subject.under(profile) for subject in subjects]
         for rule in profile.rules:
             whole = cases.setdefault((id(rule), None), _Case(rule, profile, None))
-            spoken = [s for s in subjects if matches(rule.match, s.entry.spec, rule.verdict)]
+            spoken = [s for s in held_to if matches(rule.match, s.entry.spec, rule.verdict)]
             if whole.alive and not any(not is_glob(name) for name in rule.match.names):
                 continue
             fates = [(s, _fate(config, profile, rule, s, subjects)) for s in spoken]
@@ -63,7 +64,7 @@ def lint_rules(
     told: set[int] = set()
     for case in cases.values():
         if case.tool is None:
-            yield from _unmatched(case, subjects)
+            yield from _unmatched(case, subjects, config.providers)
             if case.dead is not None and not case.alive:
                 told.add(id(case.rule))
                 yield _finding(case, case.dead)
@@ -87,9 +88,13 @@ def _finding(case: _Case, dead: _Dead) -> Finding:
     )
 
 
-def _unmatched(case: _Case, subjects: Sequence[Subject]) -> Iterator[Finding]:
+def _unmatched(
+    case: _Case, subjects: Sequence[Subject], providers: Iterable[str]
+) -> Iterator[Finding]:
     rule = case.rule
     for pattern in rule.match.names:
+        if any(pattern.startswith(f"{provider}-") for provider in providers):
+            return  # what a provider brings is known only while it is up
         if not any(any_glob((pattern,))(s.entry.spec.name) for s in subjects):
             near = did_you_mean(pattern.replace("*", ""), [s.name for s in subjects])
             hint = f"; did you mean {near}?" if near else ""

@@ -18,6 +18,7 @@ from toolcrib.host.host import ToolHost
 from toolcrib.host.verify.reachable import Cell
 from toolcrib.host.verify.report import Finding
 from toolcrib.host.verify.satisfiable import MISSING, Solver
+from toolcrib.pipeline.plan import held_spec
 
 OPEN = Profile(name="", default="allow")
 """What holds in a host without profiles: everything is allowed."""
@@ -33,6 +34,11 @@ class Subject(NamedTuple):
     name: str
     entry: Entry
     solver: Solver
+
+    def under(self, profile: Profile) -> Subject:
+        """The tool as it is under a profile, whose knobs may leave it fewer effects."""
+        spec = held_spec(self.entry.spec, policy_of(self.entry, profile))
+        return self if spec is self.entry.spec else self._replace(entry=self.entry.described(spec))
 
 
 def subjects(host: ToolHost) -> list[Subject]:

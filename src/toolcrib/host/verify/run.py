@@ -60,9 +60,11 @@ class _Verification:
         if not config.profiles:
             self.notes.append("there are no profiles, so every call is allowed")
         for never in invariants.never:
-            meant = [subject for subject in self.subjects if concerns_tool(never, subject)]
             for profile in self.profiles:
-                for subject in meant if concerns_profile(never, profile) else ():
+                if not concerns_profile(never, profile):
+                    continue
+                held = (subject.under(profile) for subject in self.subjects)
+                for subject in (s for s in held if concerns_tool(never, s)):
                     breach = Breach(self.prober, never, profile, subject)
                     self._note(breach.find(), breach.by_code, subject.name)
         for demand in invariants.never_widen:

@@ -53,12 +53,12 @@ class Widening:
         self.demand = demand
         self.profile = profile
         self.before = before
-        self.subject = subject
-        self.was = was
+        self.subject = subject.under(profile)
+        self.was = None if was is None else was.under(before)
         self.wanted = NOT_DENIED if demand.ask else ALLOWED
         self.by_code = False
-        self._rules = rules_for(profile, subject.entry.spec)
-        self._old_rules = rules_for(before, was.entry.spec) if was is not None else []
+        self._rules = rules_for(profile, self.subject.entry.spec)
+        self._old_rules = [] if self.was is None else rules_for(before, self.was.entry.spec)
 
     def find(self) -> Finding | None:
         """A call that shows it; None when there is none."""

@@ -87,6 +87,53 @@ class ProviderContract:
         kept: Any = await provider.__aexit__(RuntimeError, error, None)
         promise(not kept, "leaving a provider swallows no exception", kept)
 
+    async def test_it_can_be_entered_again(self) -> None:
+        name, arguments = self.good_call()
+        provider = self.make()
+        async with provider as entered:
+            before = _digests(await entered.list_tools())
+        async with provider as entered:
+            after = _digests(await entered.list_tools())
+            value = await entered.execute(_context(await _spec(entered, name), arguments))
+        promise(before == after, "a provider that was left can be entered again", after)
+        ok = not isinstance(value, ToolResult) or value.status == "ok"
+        promise(ok, "the good call ends well after a restart", value)
+
+    async def test_it_is_healthy_while_it_is_entered(self) -> None:
+        provider: Any = self.make()
+        if not hasattr(provider, "health"):
+            return
+        async with provider as entered:
+            try:
+                await entered.health()
+            except Exception as error:
+                raise AssertionError(
+                    "broken promise: the health of a provider that runs is good; one that raises "
+                    f"is left and started again; found: {error!r}"
+                ) from error
+
+    async def test_what_it_knows_beforehand_are_its_tools(self) -> None:
+        provider: Any = self.make()
+        if not hasattr(provider, "known_tools"):
+            return
+        known = provider.known_tools()
+        check_specs(known, "a provider")
+        async with provider as entered:
+            listed = _digests(await entered.list_tools())
+        promise(
+            _digests(known).items() <= listed.items(),
+            "what a provider knows before it is entered is what it lists",
+            sorted(name for name, _ in _digests(known)),
+        )
+
+    async def test_it_takes_somebody_who_follows_it(self) -> None:
+        provider: Any = self.make()
+        if not hasattr(provider, "follow"):
+            return
+        told: list[None] = []
+        provider.follow(lambda: told.append(None))
+        promise(not told, "a provider that was not entered has no news")
+
     async def test_its_tools_run_in_a_host(self) -> None:
         name, arguments = self.good_call()
         async with self.make() as provider, make_host() as host:

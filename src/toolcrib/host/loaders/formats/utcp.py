@@ -18,7 +18,6 @@ _HTTP = (*_TEMPLATE, "http_method", "url", "content_type", "auth_tools", "header
 _CLI = (*_TEMPLATE, "commands", "env_vars", "working_dir")
 _PATH = re.compile(r"\{([^{}]+)\}")
 _ARGUMENT = re.compile(r"UTCP_ARG_(.+?)_UTCP_END")
-_BODIES = {"application/json": "json", "application/x-www-form-urlencoded": "form"}
 
 
 def read(root: Node, gathering: Gathering) -> None:
@@ -102,12 +101,11 @@ def _http(template: Node, method: str, names: list[str]) -> Node:
     body = None
     if body_name in names and method != "GET":
         sent = text(template.get("content_type"), "content_type", "application/json")
-        form = _BODIES.get(sent.partition(";")[0].strip().lower())
-        if form is None:
-            cure = f"Bodies can be: {', '.join(_BODIES)}"
+        if sent.partition(";")[0].strip().lower() != "application/json":
+            cure = "Bodies are JSON; describe the tool as kind http for others"
             raise Foreign(f"a body of type {sent} is not supported", cure, template)
         place = body_field or template
-        body = put(place, **{form: place.holding(f"{{{body_name}}}")})
+        body = put(place, json=place.holding(f"{{{body_name}}}"))
     taken: set[str] = in_path | {str(field.value) for field in fields}
     if body is not None:
         taken.add(body_name)

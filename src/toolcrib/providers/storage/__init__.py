@@ -1,0 +1,1 @@
+"""Keeping JSON values under keys: the provider of type `storage`."""

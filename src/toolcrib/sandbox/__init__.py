@@ -1,0 +1,1 @@
+"""Where commands run: backends that keep a command apart from the machine, and say how far."""
