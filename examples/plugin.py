@@ -1,4 +1,4 @@
-"""A plug-in: an exporter that writes denials to a file, and a policy for office hours.
+"""A plug-in: a kind of tools, an exporter that writes denials to a file, a policy for office hours.
 
 A package offers it to every host that it is installed beside with
 
@@ -8,11 +8,16 @@ A package offers it to every host that it is installed beside with
 and a configuration names what it wants of it:
 
     tools:
+      - name: invitation
+        kind: letter
+        effects: [read]
+        input_schema: {type: object, properties: {name: {type: string}}, required: [name]}
+        config: {text: "Dear $name, come on Friday."}
       - {name: sign, module: papers.py, function: sign, policy: {use: office-hours, present: [ann]}}
     exporters:
       - denial-file: {file: denials.jsonl}
 
-This file also runs by itself and gives both to a host directly.
+This file also runs by itself and gives all three to a host directly.
 """
 
 from __future__ import annotations
@@ -20,12 +25,48 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from string import Template
+from typing import Any, Literal
 
-from toolcrib import Decision, Event, ToolContext, ToolHost, ToolPolicy, tool
+from toolcrib import Decision, Event, SpecError, ToolContext, ToolHost, ToolPolicy, ToolSpec, tool
+from toolcrib.core.protocols import Workshop
 from toolcrib.host.plugins import Registrar
+
+
+class Letters:
+    """Runs tools of kind `letter`: each fills the arguments into a text of its own."""
+
+    kind = "letter"
+
+    def bind(
+        self, spec: ToolSpec, workshop: Workshop | None = None
+    ) -> Callable[[ToolContext], Awaitable[str]]:
+        """Read the text once, when the tool is registered; what is wrong with it shows there."""
+        text: Any = spec.config.get("text")
+        if not isinstance(text, str):
+            raise SpecError(
+                f"tool {spec.name}: a letter needs a text", key="config.text", cure="Write text: …"
+            )
+        letter = Template(text)
+        for name in letter.get_identifiers():
+            if name not in spec.input_schema.get("properties", {}):
+                raise SpecError(
+                    f"tool {spec.name}: ${name} is no argument of the tool",
+                    key="config.text",
+                    cure=f"Add {name} to input_schema.properties",
+                )
+
+        async def execute(ctx: ToolContext) -> str:
+            return letter.substitute(ctx.arguments)
+
+        return execute
+
+    async def execute(self, ctx: ToolContext) -> str:
+        """Run a call of a tool that was not bound."""
+        assert ctx.spec is not None
+        return await self.bind(ctx.spec)(ctx)
 
 
 class DenialFile:
@@ -62,6 +103,7 @@ class OfficeHours(ToolPolicy):
 
 def plugin(registrar: Registrar) -> None:
     """Hand in what this plug-in brings."""
+    registrar.executor(Letters())
     registrar.exporter("denial-file", DenialFile)
     registrar.policy("office-hours", OfficeHours)
 
@@ -72,9 +114,26 @@ async def sign(paper: str) -> str:
     return f"signed {paper}"
 
 
+INVITATION = ToolSpec(
+    name="invitation",
+    kind="letter",
+    effects=frozenset({"read"}),
+    input_schema={
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    },
+    config={"text": "Dear $name, come on Friday."},
+)
+
+
 async def main(file: Path) -> None:
-    """Two calls, one of them refused and written down."""
-    async with ToolHost([sign], exporters=[DenialFile(str(file))]) as host:
+    """A letter, and two calls, one of them refused and written down."""
+    host = ToolHost([sign], exporters=[DenialFile(str(file))])
+    host.entries.executors["letter"] = Letters()
+    host.register(INVITATION)
+    async with host:
+        print((await host.call("invitation", {"name": "Ben"})).output)
         print((await host.call("sign", {"paper": "lease"}, principal="ann")).output)
         print((await host.call("sign", {"paper": "lease"}, principal="ben")).reason)
 

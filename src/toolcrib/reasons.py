@@ -86,6 +86,7 @@ REASONS: dict[str, Reason] = _table(
     ("value_too_large", "error", 413, 1, "no", "The value is larger than the store takes."),
     ("storage_full", "error", 507, 1, "no", "The store holds as much as it may."),
     ("session_required", "error", 422, 1, "no", "The tool needs a session, and there is none."),
+    ("content_type_not_allowed", "denied", 403, 3, "no", "What was found is of a refused type."),
     ("program_not_allowed", "denied", 403, 3, "no", "The program is not on the list."),
     ("statement_not_allowed", "denied", 403, 3, "no", "The SQL statement is not on the list."),
     ("table_not_allowed", "denied", 403, 3, "no", "The table is not on the list."),

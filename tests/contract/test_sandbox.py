@@ -26,6 +26,7 @@ class Room:
     """The part of a workshop that a sandbox looks at."""
 
     folder = Path("/")
+    hidden = ()
 
 
 class Promises(SandboxContract):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import re
 import sys
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,9 +23,16 @@ import toolcrib.testing
 from markdown_runner import ROOT
 from toolcrib.core import protocols
 from toolcrib.core.events import EVENTS
+from toolcrib.executors import http, processconfig, shellconfig
+from toolcrib.host import builtin, kinds, provider_settings
 from toolcrib.host.config import document_settings
+from toolcrib.host.loaders import FORMATS
 from toolcrib.host.verify.invariants import NEVER
+from toolcrib.providers.openapi import provider as openapi
+from toolcrib.providers.storage import settings as storage
 from toolcrib.reasons import REASONS
+from toolcrib.sandbox import build as sandboxes
+from toolcrib.sandbox import settings as sandbox_settings
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)(?P<target>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
@@ -65,6 +75,47 @@ def missing(names: list[str], text: str) -> list[str]:
 def test_everything_is_documented(names: list[str], where: str) -> None:
     assert names
     assert missing(names, page(where)) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "where"),
+    [
+        pytest.param(["python", *kinds.BUILTIN, *builtin.PROVIDERS], "kinds.md", id="kinds"),
+        pytest.param(processconfig.KEYS, "kinds/process.md", id="kind process"),
+        pytest.param(shellconfig.KEYS, "kinds/shell.md", id="kind shell"),
+        pytest.param(http._KEYS, "kinds/http.md", id="kind http"),
+        pytest.param(builtin.PROVIDERS, "providers.md", id="provider types"),
+        pytest.param(
+            [field.name for field in fields(provider_settings.ProviderSettings)],
+            "providers.md",
+            id="every provider",
+        ),
+        pytest.param(storage.KEYS, "providers/storage.md", id="provider storage"),
+        pytest.param(openapi._KEYS, "providers/openapi.md", id="provider openapi"),
+        pytest.param(sandboxes.FACTORIES, "sandboxes.md", id="sandbox types"),
+        pytest.param(
+            [*sandbox_settings.PATHS, *sandbox_settings.LIMITS, "network", "environment"],
+            "sandboxes.md",
+            id="sandboxes",
+        ),
+        pytest.param(builtin.TEMPLATES, "tools.md", id="templates"),
+        pytest.param(FORMATS, "loaders.md", id="formats"),
+    ],
+)
+def test_every_kind_and_each_of_its_settings_is_documented(
+    names: Iterable[str], where: str
+) -> None:
+    wanted = list(names)
+    assert wanted
+    assert missing(wanted, page(where)) == []
+
+
+@pytest.mark.parametrize("name", builtin.TEMPLATES)
+def test_every_knob_of_a_broad_tool_is_documented(name: str) -> None:
+    template = importlib.import_module(builtin.TEMPLATES[name]).TEMPLATE
+    knobs = list(template.policy.fields())
+    assert len(knobs) > 5
+    assert missing(knobs, page(f"tools/{name}.md")) == []
 
 
 def test_every_protocol_is_documented() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 MODULE = '''
@@ -20,6 +22,13 @@ def unsure() -> None:
 def stream():
     """A generator."""
     yield 1
+
+class Bad:
+    """Its schema is none."""
+    name = "bad"
+    input_schema = {"type": "nonsense"}
+    async def execute(self, input):
+        return None
 
 class Echo:
     """A tool written as agent frameworks write them."""
@@ -87,7 +96,8 @@ def test_check_a_module_without_a_project(empty):
     assert fates == {
         "good": ("good", "ok"),
         "unsure": ("unsure", "warn"),
-        "stream": (None, "fail"),
+        "stream": ("stream", "warn"),
+        "Bad": (None, "fail"),
         "Echo": ("echo", "warn"),
     }
     empty.write("none.py", "x = 1\n")
@@ -160,7 +170,10 @@ def test_doctor_finds_everything_well(cli):
     done = cli("doctor")
     assert done.code == 0
     states = {line.split()[0]: line.split()[1] for line in done.out.splitlines() if line[0] != " "}
+    if os.geteuid() == 0:
+        assert states.pop("user") == "warn"
     assert states == {
+        "sandbox": "ok",
         "python": "ok",
         "libraries": "ok",
         "config": "ok",

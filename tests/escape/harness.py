@@ -24,6 +24,7 @@ EFFECTS = {"write_home", "write_system", "host_udp", "signal_process"}
 
 class Room:
     folder = Path("/")
+    hidden = ()
 
 
 async def bare() -> dict[str, Any]:

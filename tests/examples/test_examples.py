@@ -52,7 +52,12 @@ SAYS = {
         "remembered: transfer for ann, reach session",
         "on the trail: allow, allow",
     ],
-    "plugin.py": ["signed lease", "out_of_office", '{"tool": "sign", "reason": "out_of_office"'],
+    "plugin.py": [
+        "Dear Ben, come on Friday.",
+        "signed lease",
+        "out_of_office",
+        '{"tool": "sign", "reason": "out_of_office"',
+    ],
 }
 
 
@@ -89,7 +94,8 @@ def test_every_example_is_run() -> None:
         for path in EXAMPLES.glob("**/*.py")
         if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
     }
-    assert programs == set(SAYS)
+    # The server runs in `test_every_kind.py`: it ends when it is told to.
+    assert programs == {*SAYS, "kinds/server.py"}
 
 
 PLUGIN_PROJECT = """
@@ -100,6 +106,11 @@ tools:
     effects: [read]
     input_schema: {type: object, properties: {paper: {type: string}}}
     policy: {use: office-hours, present: [ann]}
+  - name: invitation
+    kind: letter
+    effects: [read]
+    input_schema: {type: object, properties: {name: {type: string}}, required: [name]}
+    config: {text: "Dear $name, come on Friday."}
 exporters:
   - denial-file: {file: denials.jsonl}
 """
@@ -113,7 +124,9 @@ def test_the_plugin_is_found_once_it_is_installed(tmp_path: Path) -> None:
     path = os.pathsep.join((str(tmp_path), str(EXAMPLES)))
     done = run("-m", "toolcrib", "plugins", cwd=tmp_path, path=path)
     assert done.returncode == 0, done.stderr
-    for words in ("office", "1.0", "exporter denial-file", "policy office-hours"):
+    for words in (
+        "office", "1.0", "executor letter", "exporter denial-file", "policy office-hours",
+    ):  # fmt: skip
         assert words in done.stdout
 
     (tmp_path / "toolcrib.yaml").write_text(PLUGIN_PROJECT)
@@ -124,6 +137,13 @@ def test_the_plugin_is_found_once_it_is_installed(tmp_path: Path) -> None:
     done = run(*call, "ben", cwd=tmp_path, path=path)
     assert done.returncode == 3
     assert '"reason": "out_of_office"' in (tmp_path / "denials.jsonl").read_text()
+
+    done = run("-m", "toolcrib", "call", "invitation", "name=Ben", cwd=tmp_path, path=path)
+    assert (done.returncode, done.stdout) == (0, "Dear Ben, come on Friday.\n"), done.stderr
+    (tmp_path / "toolcrib.yaml").write_text(PLUGIN_PROJECT.replace("$name", "$nmae"))
+    done = run("-m", "toolcrib", "config", "check", cwd=tmp_path, path=path)
+    assert done.returncode == 2
+    assert "$nmae is no argument of the tool" in done.stdout + done.stderr
 
 
 def test_the_quick_start_passes_the_checks_of_the_command_line(tmp_path: Path) -> None:

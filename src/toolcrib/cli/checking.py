@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from toolcrib.catalog.decorator import is_marked
 from toolcrib.cli.output import Mistake, stdout_is_talk
-from toolcrib.cli.project import Project, open_project
+from toolcrib.cli.project import Project, open_project, run
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ConfigError
@@ -52,6 +52,8 @@ def _entry(project: Project, item: dict[str, Any]) -> list[Fate]:
     place = str(item.get("source") or project.path)
     if item.get("enabled") is False:
         return [Fate(place, item.get("name"), "ok", "switched off")]
+    if "load" in item:
+        return _loaded(place, item)
     from toolcrib.host.host import ToolHost
 
     alone = HostConfig(settings=replace(project.config.settings, profile=None), tools=(item,))
@@ -63,6 +65,28 @@ def _entry(project: Project, item: dict[str, Any]) -> list[Fate]:
         name = item.get("name") or item.get("template")
         return [Fate(place, name, "fail", str(mistake)) for mistake in error.all()]
     return [_looked_at(place, entry.spec) for entry in host.catalog.snapshot().values()]
+
+
+def _loaded(place: str, item: dict[str, Any]) -> list[Fate]:
+    """Every entry of what an item loads, also of an address or a database."""
+    from toolcrib.host.loaders import loader_for
+
+    try:
+        loader = loader_for(item, str(item.get("base") or "."))
+        report = run(loader.load_all())
+    except ConfigError as error:
+        return [Fate(place, str(item["load"]), "fail", str(error))]
+    fates: list[Fate] = []
+    for fate in report.entries:
+        if fate.problem is not None:
+            found = fate.problem.all()
+            fates += [Fate(fate.source, fate.name, "fail", str(mistake)) for mistake in found]
+        elif fate.spec is not None:
+            fates.append(_looked_at(fate.source, fate.spec))
+        else:
+            remark = "a provider" if fate.provider is not None else "read when it is used"
+            fates.append(Fate(fate.source, fate.name, "ok", remark))
+    return fates
 
 
 def check_module(module: str) -> list[Fate]:

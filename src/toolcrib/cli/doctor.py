@@ -9,11 +9,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from toolcrib import __version__
+from toolcrib.cli.health import Finding, living
 from toolcrib.cli.options import common
 from toolcrib.cli.output import Mistake, many, put_json, put_lines, say
 from toolcrib.cli.project import Project, open_project
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
 _LIBRARIES = ("msgspec", "jsonschema-rs", "ruamel.yaml", "click", "rich", "prometheus-client")
 _OLDEST_CLOCK = 1_735_689_600.0
 """The beginning of 2025: a clock that shows less was never set."""
-
-
-class Finding(NamedTuple):
-    """One thing looked at."""
-
-    name: str
-    state: str
-    """`ok`, `warn` or `fail`."""
-    text: str
-    cure: str | None = None
 
 
 @click.command()
@@ -79,6 +70,7 @@ def _examine(config: str | None) -> Iterator[Finding]:
         what, _, cure = error.message.partition(". ")
         yield Finding("config", "fail", what, cure or None)
     if project is not None:
+        yield from living(project)
         yield from _store(project)
         yield _key(project)
         yield _anchor(project)

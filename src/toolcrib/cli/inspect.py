@@ -226,7 +226,7 @@ def providers(config: str | None, as_json: bool) -> int:
     types = {name: str(given.get("type")) for name, given in project.config.providers.items()}
     found = project.look(lambda host: host.sources.status())
     if as_json:
-        put_json([{"type": types[p.name], **asdict(p)} for p in found])
+        put_json([{"type": types.get(p.name, "load"), **asdict(p)} for p in found])
     elif not found:
         say("The configuration names no provider.")
     else:
@@ -235,7 +235,7 @@ def providers(config: str | None, as_json: bool) -> int:
             [
                 (
                     p.name,
-                    types[p.name],
+                    types.get(p.name, "load"),
                     p.state,
                     str(p.tools),
                     (p.error if p.state != "up" else None) or "; ".join(p.problems),

@@ -57,8 +57,8 @@ class Project:
         host = ToolHost(config=self.config, store="memory")
         with stdout_is_talk():
             host.load()
-        lively = self.config.providers or any(e.sandboxes for e in host.catalog.snapshot().values())
-        if not lively:
+        boxes = any(entry.sandboxes for entry in host.catalog.snapshot().values())
+        if not boxes and not host.sources.wanted:
             return work(host)
 
         async def looking() -> T:

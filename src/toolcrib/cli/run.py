@@ -68,7 +68,7 @@ def call(
 
     spec = host.get(name)
     # A provider's tool is known only once the provider is up; then its schema types the words.
-    late = spec is None and bool(project.config.providers)
+    late = spec is None and host.sources.wanted
     arguments = {} if late else read(spec)
     asked = Asked(
         tool=name,

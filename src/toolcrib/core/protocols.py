@@ -72,6 +72,11 @@ class Workshop(Protocol):
         """Where relative paths begin: the folder of the configuration, or the process's own."""
         ...
 
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """Files and folders of the host's own that nothing in a sandbox may see."""
+        ...
+
     def sandbox(self, name: str | None = None) -> Sandbox:
         """The sandbox of that name in the configuration; without a name, the strict built-in one.
 
@@ -120,7 +125,7 @@ class Provider(Protocol):
     means that it is down: its tools stay listed as unavailable and it is tried again later.
     A provider may have `async health()`, which raises when it is down, and `follow(changed)`,
     which has it call `changed()` when its tools are not what they were, or when it noticed that
-    it is down; `known_tools()`, which says without connecting what it will list; and
+    it is down; `problems`, sentences about tools that it could not list; `known_tools()`, which says without connecting what it will list; and
     `async forget(session_id)`, which drops what it keeps for a session that ended.
     """
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import Explanation
+from toolcrib.core.entry import Entry
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
 from toolcrib.errors import Denial, HostStopped, StoreError
@@ -54,7 +55,7 @@ class Calling:
             plan = self.plan(name, chosen, held)
             if (plan is None or plan.outage is not None) and host.sources.pending:
                 # Perhaps it belongs to a provider that is about to come.
-                await host.sources.settle(timeout)
+                await host.sources.arrival(lambda: self._entry(name, chosen, held), timeout)
                 plan = self.plan(name, chosen, held)
             if plan is None:
                 problem, reason = self._unknown(name, chosen), "unknown_tool"
@@ -107,6 +108,10 @@ class Calling:
     def plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
         """The plan of a tool under a profile; None when there is no such tool."""
         return self._host.planner.plan(name, self._host.callers.profile(profile), session)
+
+    def _entry(self, name: str, profile: str | None, session: Session | None) -> Entry | None:
+        plan = self.plan(name, profile, session)
+        return None if plan is None else plan.entry
 
     def replan(self, ctx: ToolContext) -> Plan | None:
         """Today's plan for a call that waited. Raises `Denial` when its profile is not there, or

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +15,7 @@ from toolcrib.core.protocols import Binder, Executor
 from toolcrib.core.schema import admit, fill_defaults
 from toolcrib.core.spec import ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
-from toolcrib.errors import SpecError
+from toolcrib.errors import ConfigError, SpecError
 from toolcrib.executors.python import (
     PythonExecutor,
     arrived,
@@ -24,7 +25,9 @@ from toolcrib.executors.python import (
 )
 from toolcrib.host.kinds import BUILTIN
 from toolcrib.host.tool import Tool
-from toolcrib.host.workshop import Sandboxes, Workshop
+from toolcrib.host.workshop import Own, Sandboxes, Workshop
+
+_log = logging.getLogger("toolcrib")
 
 
 class _Read(NamedTuple):
@@ -40,11 +43,11 @@ class _Read(NamedTuple):
 class Entries:
     """Makes entries; knows the executors by kind."""
 
-    def __init__(self, python: PythonExecutor) -> None:
+    def __init__(self, python: PythonExecutor, own: Own = tuple) -> None:
         self.python = python
         self.executors: dict[str, Executor] = {}
         self.workshop: Callable[[str | None], Workshop] = lambda folder: Workshop(
-            Sandboxes(), folder
+            Sandboxes(), folder, own
         )
         """What whoever builds a tool is lent, for paths that begin in `folder`."""
         self._known: dict[tuple[Callable[..., Any], bool], _Read] = {}
@@ -106,13 +109,18 @@ class Entries:
         """The entry of a broad tool under a policy; `overrides` are fields of its spec."""
         policy = template.policy(**(knobs or {}))
         lent = self.workshop(folder)
-        thing = template.build(policy, lent)
+        try:
+            thing = template.build(policy, lent)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise _broken(f"the template {template.name} could not be built", error) from error
         if isinstance(thing, ToolSpec) or not callable(thing):
             return self.make(thing, owner=owner).under(policy).within(lent.taken.values())
         given: dict[str, Any] = {"name": template.name, **(overrides or {}), "policy": type(policy)}
         if owner is not None:
             given["source"] = owner
-        made = self.from_definition(define(thing, **given), policy=policy)
+        made = self.from_definition(define(thing, **given), owner=owner, policy=policy)
         return made.within(lent.taken.values())
 
     def _per_session(self, definition: Definition) -> Execute:
@@ -173,7 +181,7 @@ class Entries:
         executor = self._executor(spec.kind)
         if isinstance(executor, Binder):
             lent = self.workshop(folder)
-            execute = executor.bind(spec, lent)
+            execute = _bound(executor, spec, lent)
             entry = Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)
             return entry.within(lent.taken.values())
         if executor is not None:
@@ -190,10 +198,14 @@ class Entries:
     async def close(self) -> None:
         """Let go of what executors hold open."""
         self.python.close()
-        for executor in list(self.executors.values()):
+        for kind, executor in list(self.executors.items()):
             close = getattr(executor, "aclose", None)
-            if close is not None:
+            if close is None:
+                continue
+            try:
                 await arrived(close())
+            except Exception:  # the others still have to be closed
+                _log.exception("closing what runs the kind %s failed", kind)
 
     def _executor(self, kind: str) -> Executor | None:
         """What runs a kind; the built-in ones are made when first needed."""
@@ -277,6 +289,28 @@ class Entries:
             return await tool.call(ctx.arguments)
 
         return Entry(tool.spec, execute, owner=owner or "another host")
+
+
+def _bound(executor: Binder, spec: ToolSpec, workshop: Workshop) -> Execute:
+    """What runs the calls of a spec. Executors may be anybody's: what they do wrong is told here,
+    and not when a call comes."""
+    what = f"tool {spec.name}: the executor of kind {spec.kind!r}"
+    try:
+        execute: Any = executor.bind(spec, workshop)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise _broken(f"{what} could not read it", error) from error
+    if not callable(execute):
+        text = f"{what} gave a {type(execute).__name__} and nothing that runs calls"
+        raise SpecError(text, cure="Its bind(spec, workshop) has to return an async function")
+    return cast("Execute", execute)
+
+
+def _broken(what: str, error: Exception) -> SpecError:
+    """That somebody's code failed. Not in its words: they may quote a secret."""
+    cure = "That is a mistake of its author's, not of the configuration's"
+    return SpecError(f"{what}: {type(error).__name__}", cure=cure)
 
 
 def import_function(spec: ToolSpec) -> Callable[..., Any]:

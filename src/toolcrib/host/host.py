@@ -27,6 +27,7 @@ from toolcrib.host.builtin import register_builtins
 from toolcrib.host.callers import Callers
 from toolcrib.host.calling import Calling
 from toolcrib.host.entries import Entries
+from toolcrib.host.own_files import OwnFiles
 from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
@@ -76,7 +77,10 @@ class ToolHost:
         self._extensions = tuple(extensions)
         self._exporters = tuple(exporters)
         self._python = PythonExecutor()
-        self._entries = Entries(self._python)
+        self.own_files = OwnFiles()
+        """What nothing in a sandbox may see."""
+        self.own_files.note_store(store)
+        self._entries = Entries(self._python, self.own_files)
         self.sandboxes = Sandboxes()
         """Where commands may run, by name."""
         self.registrar = Registrar()
@@ -396,6 +400,7 @@ class ToolHost:
                     approver=self._approver,
                     exporters=self._exporters,
                 )
+                self.own_files.note_store(self._parts.store)
             parts = self._parts
         if await parts.open():
             await self.sources.renew()

@@ -11,6 +11,7 @@ from toolcrib.core.protocols import Exporter, Extension
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
 from toolcrib.host.config.reading import conceal
+from toolcrib.host.expanding import expand, placed
 from toolcrib.host.items import OWNED, entries_of, unknown
 from toolcrib.host.mentions import check_mentions
 from toolcrib.host.misfits import misfits
@@ -42,19 +43,22 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
     Nothing changes unless everything is right: mistakes are raised together, before the swap.
     """
     mistakes: list[ConfigError] = []
+    config, remote = expand(host, config, mistakes)
     _bring_plugins(host, config)
-    sandboxes, wrong = build_sandboxes(config.sandboxes, host.registrar.sandboxes)
-    mistakes += [_placed(error, place) for error, place in wrong]
+    own = host.own_files
+    own.note_config(config)
+    sandboxes, wrong = build_sandboxes(config.sandboxes, host.registrar.sandboxes, own)
+    mistakes += [placed(error, place) for error, place in wrong]
     before = host.entries.workshop
-    host.entries.workshop = lambda folder: Workshop(sandboxes, folder)
+    host.entries.workshop = lambda folder: Workshop(sandboxes, folder, own)
     try:
         built = _tools(host, config, mistakes)
-        sources = _sources(host, config, sandboxes, mistakes)
+        sources = [*_sources(host, config, sandboxes, mistakes), *remote]
         extensions, exporters = _wrappers(host, config, mistakes)
         owned = set(host.configured)
         names = {n for n in host.catalog.snapshot() if n not in owned} | set(built)
         for profile in config.profiles.values():
-            mistakes += check_mentions(profile, names, host, built, config)
+            mistakes += check_mentions(profile, names, host, built, config, bool(remote))
         for mistake in mistakes:
             conceal(mistake, config.secrets)
         if mistakes:
@@ -85,7 +89,7 @@ def _tools(host: ToolHost, config: HostConfig, mistakes: list[ConfigError]) -> d
                     )
                 built[key] = entry
         except ConfigError as error:
-            mistakes.append(_placed(error, item))
+            mistakes.append(placed(error, item))
     return built
 
 
@@ -107,17 +111,18 @@ def _sources(
             alive, rest = ProviderSettings.take(given)
             source = Source(
                 name,
+                str(settings["type"]),
                 rest,
                 alive,
                 factory,
-                Workshop(sandboxes, place.get("base")),
+                Workshop(sandboxes, place.get("base"), host.own_files),
                 str(place.get("source") or OWNED),
                 plain,
             )
             source.build()
             made.append(source)
         except ConfigError as error:
-            mistakes.append(_placed(error, place))
+            mistakes.append(placed(error, place))
     return made
 
 
@@ -141,11 +146,11 @@ def _wrappers(
                     settings["file"] = str(Path(item.get("base") or ".", settings["file"]))
                 made.append(factory(**settings))
             except ConfigError as error:
-                mistakes.append(_placed(error, item))
+                mistakes.append(placed(error, item))
             except TypeError as error:
                 title = f"the {what} {item['name']!r}"
                 given: Mapping[str, Any] = item.get("settings") or {}
-                mistakes += [_placed(e, item) for e in misfits(title, factory, given, error)]
+                mistakes += [placed(e, item) for e in misfits(title, factory, given, error)]
     return extensions, exporters
 
 
@@ -178,13 +183,3 @@ def _swap(host: ToolHost, built: dict[str, Entry]) -> None:
         add=[entry for name, entry in built.items() if name not in same],
     )
     host.configured = frozenset(built)
-
-
-def _placed(error: ConfigError, item: Mapping[str, Any]) -> ConfigError:
-    """The error with the place of the item it came from, where it has none of its own."""
-    if error.file is None and item.get("source"):
-        file, _, line = str(item["source"]).rpartition(":")
-        lines: Mapping[str, int] = item.get("lines") or {}
-        error.file = file
-        error.line = lines.get(error.key or "", int(line) if line.isdigit() else None)
-    return error

@@ -11,8 +11,10 @@ from toolcrib.core.profile import Profile, Rule
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
+from toolcrib.host.plugins import load_plugins
 from toolcrib.host.workshop import Workshop
 from toolcrib.pipeline.patterns import is_glob
+from toolcrib.pipeline.plan import NAMED_ONLY
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
@@ -24,16 +26,18 @@ def check_mentions(
     host: ToolHost,
     built: Mapping[str, Entry],
     config: HostConfig,
+    more: bool = False,
 ) -> list[ConfigError]:
     """Rules, policies, pins and versions that name tools which do not exist."""
-    wrong: list[ConfigError] = []
+    wrong: list[ConfigError] = _check_isolation(profile, host)
+    begins = [str(given.get("prefix") or name) for name, given in config.providers.items()]
 
     def check(name: str, where: str, source: str | None) -> bool:
         plain = name.partition("@")[0]
         if is_glob(name) or plain in names:
             return True
-        if any(plain.startswith(f"{provider}-") for provider in config.providers):
-            return True  # a provider says what it brings only once it is connected
+        if more or any(plain.startswith(f"{begin}-") for begin in begins):
+            return True  # what a provider or an address brings is known only once it answers
         close = did_you_mean(plain, names)
         file, _, line = (source or profile.source or "").rpartition(":")
         wrong.append(
@@ -122,11 +126,52 @@ def _try_policy(
         entry.spec.policy(**knobs)
     else:
         raise ConfigError("the tool has no policy to set")
-    if isinstance(knobs.get("sandbox"), str):
-        box = workshop.sandbox(knobs["sandbox"])
-        if profile.isolation is not None and box.type not in profile.isolation:
+    if "sandbox" not in knobs:
+        return
+    if knobs["sandbox"] is None:
+        if profile.isolation is not None:
+            # What a tool uses then is its own affair, and may be no sandbox at all.
             raise ConfigError(
-                f"the sandbox {box.name} is of type {box.type}, which the profile does not accept",
+                "the profile accepts only some types of sandboxes, and no sandbox is named here",
                 key="sandbox",
-                cure=f"Accepted are: {', '.join(profile.isolation)}",
+                cure="Name one, or remove the line",
             )
+        return
+    box = workshop.sandbox(knobs["sandbox"])
+    if profile.isolation is None and box.type == NAMED_ONLY:
+        raise ConfigError(
+            f"the sandbox {box.name} is of type {box.type}, which a profile accepts only by name",
+            key="sandbox",
+            cure=f"Add isolation: [{box.type}] to the profile",
+        )
+    if profile.isolation is not None and box.type not in profile.isolation:
+        raise ConfigError(
+            f"the sandbox {box.name} is of type {box.type}, which the profile does not accept",
+            key="sandbox",
+            cure=f"Accepted are: {', '.join(profile.isolation)}",
+        )
+
+
+def _check_isolation(profile: Profile, host: ToolHost) -> list[ConfigError]:
+    """Types of sandboxes that the profile accepts and nobody brings."""
+    known = host.registrar.sandboxes
+    wanted = profile.isolation or ()
+    if any(name not in known for name in wanted) and not host.registrar.complete:
+        load_plugins(host.registrar)
+    file, _, line = (profile.source or "").rpartition(":")
+    wrong: list[ConfigError] = []
+    for name in wanted:
+        if name not in known:
+            close = did_you_mean(name, known)
+            wrong.append(
+                ConfigError(
+                    f"profile {profile.name}: there is no sandbox type {name!r}",
+                    file=file or None,
+                    line=int(line) if line.isdigit() else None,
+                    key=f"profiles.{profile.name}.isolation",
+                    cure=f"Did you mean {close}?"
+                    if close
+                    else f"Known: {', '.join(sorted(known))}",
+                )
+            )
+    return wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from toolcrib.core.sandbox import SelfTest
 if TYPE_CHECKING:
     from toolcrib.catalog.catalog import Catalog
 
+_log = logging.getLogger("toolcrib")
 REASON = "sandbox_unavailable"
 
 
@@ -20,10 +22,23 @@ async def try_sandboxes(catalog: Catalog) -> dict[str, tuple[Sandbox, SelfTest]]
     """Probe every sandbox that a tool of the catalog runs in, and mark the tools accordingly."""
     entries = [entry for entry in catalog.snapshot().values() if entry.sandboxes]
     found = {box.name: box for entry in entries for box in entry.sandboxes}
-    tests = await asyncio.gather(*(box.probe() for box in found.values()))
+    tests = await asyncio.gather(*map(_tried, found.values()))
     tried = {name: (box, test) for (name, box), test in zip(found.items(), tests, strict=True)}
     mark_entries(catalog, {name: test for name, (_, test) in tried.items()})
     return tried
+
+
+async def _tried(box: Sandbox) -> SelfTest:
+    """What its self-test says; one that breaks is a sandbox that cannot be used."""
+    try:
+        said: Any = await box.probe()
+    except Exception as error:
+        # Only its type: the words of strangers may hold secrets.
+        _log.warning("the self-test of the sandbox %s broke: %s", box.name, type(error).__name__)
+        return SelfTest(False, f"its self-test broke: {type(error).__name__}")
+    if not isinstance(said, SelfTest):
+        return SelfTest(False, f"its self-test gave a {type(said).__name__}")
+    return said
 
 
 def mark_entries(catalog: Catalog, tests: dict[str, SelfTest]) -> None:

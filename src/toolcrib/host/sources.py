@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.core.entry import Entry
 from toolcrib.core.protocols import Provider
-from toolcrib.errors import NotFound
+from toolcrib.errors import ConfigError, NotFound, ToolcribError
 from toolcrib.host.provider_settings import ProviderSettings, ProviderStatus
 from toolcrib.host.publishing import Publisher
 from toolcrib.host.supervisor import Supervisor
@@ -23,6 +25,7 @@ class Source:
     """One provider as configured."""
 
     name: str
+    type: str
     settings: Mapping[str, Any]
     """For its type."""
     alive: ProviderSettings
@@ -36,12 +39,23 @@ class Source:
 
     def build(self) -> Provider:
         """A new provider; nothing is connected yet. Raises `ConfigError`."""
-        return self.factory(self.name, self.settings, self.workshop)
+        try:
+            made = self.factory(self.name, self.settings, self.workshop)
+        except ToolcribError:
+            raise
+        except Exception as error:
+            # Not in its words: they may quote a secret.
+            text = f"the provider {self.name} could not be built: {type(error).__name__}"
+            raise ConfigError(text, cure="Compare its settings with its documentation") from error
+        if not all(hasattr(made, part) for part in ("name", "list_tools", "execute")):
+            text = f"the provider {self.name}: its type built a {type(made).__name__}"
+            raise ConfigError(text, cure="A provider has name, kind, list_tools and execute")
+        return made
 
     def same(self, other: Source) -> bool:
         """Whether what runs for the other one can go on for this one."""
         ours, theirs = (
-            (s.settings, s.alive, s.factory, s.workshop.folder, s.sandboxes) for s in (self, other)
+            (s.type, s.settings, s.alive, s.workshop.folder, s.sandboxes) for s in (self, other)
         )
         return ours == theirs
 
@@ -59,6 +73,11 @@ class Sources:
     def pending(self) -> bool:
         """Whether a provider may still be at its first attempt."""
         return bool(self._running) and not self._settled
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the configuration asks for any."""
+        return bool(self._wanted)
 
     def want(self, sources: Sequence[Source]) -> None:
         """What the configuration in force asks for; `renew` makes it so."""
@@ -103,6 +122,29 @@ class Sources:
             for wait in late:
                 wait.cancel()
             self._settled = not late
+
+    async def arrival(self, find: Callable[[], Entry | None], seconds: float | None) -> None:
+        """Wait for a tool that is missing, or whose provider is just coming up, at most so long.
+        A provider that hangs keeps nobody waiting who does not need it."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while waits := self._coming(find()):
+            left = None if end is None else max(0.0, end - time.monotonic())
+            firsts = [asyncio.ensure_future(supervisor.first()) for supervisor in waits]
+            done, late = await asyncio.wait(firsts, timeout=left, return_when="FIRST_COMPLETED")
+            for wait in late:
+                wait.cancel()
+            if not done:
+                return
+
+    def _coming(self, entry: Entry | None) -> list[Supervisor]:
+        """The providers at their first attempt that may bring the tool, or that it belongs to."""
+        if entry is not None and entry.unavailable is None:
+            return []
+        return [
+            supervisor
+            for _, supervisor in self._running.values()
+            if supervisor.trying and (entry is None or entry.owner == supervisor.owner)
+        ]
 
     async def stop(self) -> None:
         """Let go of all of them; their tools leave the catalog with the host."""

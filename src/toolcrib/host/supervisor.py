@@ -58,7 +58,8 @@ class Supervisor:
         self._clock = clock
         self._hide = hide
         """Takes secrets out of what is said about errors."""
-        self._owner = owner or f"provider {name}"
+        self.owner = owner or f"provider {name}"
+        """What its tools name as theirs."""
         self._breaker = Breaker(
             failures=self.settings.breaker_failures,
             open_for=self.settings.breaker_open,
@@ -97,6 +98,11 @@ class Supervisor:
         """Wait until the newest attempt has ended, well or not; whether the provider is up."""
         await self._at_home(self._tried.wait)
         return self._state == "up"
+
+    @property
+    def trying(self) -> bool:
+        """Whether its first attempt, or one that somebody asked for, has not ended yet."""
+        return not self._tried.is_set()
 
     async def stop(self, *, withdraw: bool = True) -> None:
         """Let go of the provider and stop; with `withdraw` its tools leave the catalog."""
@@ -184,7 +190,7 @@ class Supervisor:
             began = asyncio.get_running_loop().time()
             await life.enter(limits.start_timeout)
             left = began + limits.start_timeout - asyncio.get_running_loop().time()
-            self._take(await life.ask(life.provider.list_tools, max(left, 0.001)))
+            self._take(await life.ask(life.provider.list_tools, max(left, 0.001)), life.provider)
             self._is_up(life.provider, attempt)
             await self._watch(life)
             self._is_down("it is being started anew", attempt, state="starting")
@@ -210,7 +216,8 @@ class Supervisor:
             if self._changed:
                 await asyncio.sleep(_SETTLE)
                 self._changed = False
-                self._take(await life.ask(provider.list_tools, self.settings.start_timeout))
+                listed = await life.ask(provider.list_tools, self.settings.start_timeout)
+                self._take(listed, provider)
                 self._show(None)
             await self._nap(self.settings.health_every)
             if life.task.done():
@@ -310,8 +317,9 @@ class Supervisor:
     def _into(self, state: State) -> None:
         self._state, self._since = state, self._clock.time()
 
-    def _take(self, specs: Sequence[ToolSpec]) -> None:
-        self._entries, self._refused = entries_of(specs, self._calls.execute, self._owner)
+    def _take(self, specs: Sequence[ToolSpec], provider: Any = None) -> None:
+        self._entries, refused = entries_of(specs, self._calls.execute, self.owner)
+        self._refused = [*refused, *map(str, getattr(provider, "problems", ()))]
 
     def _show(self, mark: Unavailable | None) -> None:
         try:

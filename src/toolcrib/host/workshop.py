@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
+from toolcrib.host.own_files import STATE
 
 if TYPE_CHECKING:
     from toolcrib.core.protocols import Sandbox
@@ -21,6 +22,8 @@ STRICT = "strict"
 RESERVED = (PLAIN, STRICT)
 
 Factories = Mapping[str, Callable[..., Any]]
+Own = Callable[[], tuple[Path, ...]]
+"""Says what is the host's own; asked each time, because a host may learn of more."""
 
 
 class Sandboxes:
@@ -54,8 +57,11 @@ class Sandboxes:
 class Workshop:
     """Lends folders and sandboxes, and remembers which sandboxes were taken."""
 
-    def __init__(self, sandboxes: Sandboxes, folder: str | Path | None = None) -> None:
+    def __init__(
+        self, sandboxes: Sandboxes, folder: str | Path | None = None, own: Own = tuple
+    ) -> None:
         self._sandboxes = sandboxes
+        self._own = own
         self._folder = None if folder is None else Path(folder)
         self.taken: dict[str, Sandbox] = {}
 
@@ -63,6 +69,12 @@ class Workshop:
     def folder(self) -> Path:
         """Where relative paths begin."""
         return (self._folder or Path()).absolute()
+
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """What nothing in a sandbox may see; the command line's folder too, though this host may
+        keep its own things elsewhere."""
+        return (self.folder / STATE, *self._own())
 
     def sandbox(self, name: str | None = None) -> Sandbox:
         """A sandbox by name; without one, the strict built-in one."""
@@ -76,7 +88,7 @@ class Workshop:
 
 
 def build_sandboxes(
-    given: Mapping[str, Mapping[str, Any]], factories: Factories
+    given: Mapping[str, Mapping[str, Any]], factories: Factories, own: Own = tuple
 ) -> tuple[Sandboxes, list[tuple[ConfigError, Mapping[str, Any]]]]:
     """The sandboxes that a configuration describes, and what is wrong with the others."""
     made = Sandboxes()
@@ -98,7 +110,26 @@ def build_sandboxes(
                     if close
                     else f"Known: {', '.join(sorted(factories))}",
                 )
-            made.named[name] = factories[kind](name, rest, Workshop(made, place.get("base")))
+            lent = Workshop(made, place.get("base"), own)
+            made.named[name] = _sandbox(factories[kind], name, rest, lent)
         except ConfigError as error:
             wrong.append((error, place))
     return made, wrong
+
+
+def _sandbox(
+    factory: Callable[..., Any], name: str, settings: Mapping[str, Any], workshop: Workshop
+) -> Sandbox:
+    """What a factory builds; what it does wrong is told before a command needs the sandbox."""
+    try:
+        made = factory(name, settings, workshop)
+    except ConfigError:
+        raise
+    except Exception as error:
+        # Not in its words: they may quote a secret.
+        text = f"the sandbox {name} could not be built: {type(error).__name__}"
+        raise ConfigError(text, cure="Compare its settings with its documentation") from error
+    if not all(hasattr(made, part) for part in ("name", "type", "probe", "run", "spawn")):
+        text = f"the sandbox {name}: its type built a {type(made).__name__}, which is no sandbox"
+        raise ConfigError(text, cure="A sandbox has name, type, isolates, probe, run and spawn")
+    return made

@@ -20,6 +20,13 @@ from toolcrib.observe.sensitive import (
 HIDDEN = "«hidden»"
 """What stands where a secret stood."""
 
+MARK = "…"
+"""What stands where a text was cut, by whoever cut it before it came here."""
+
+PIECE = 8
+"""Characters of a secret that a cut may leave beside a mark; at the plain end of a text, where
+it is not known whether something is missing, half of the secret."""
+
 MAX_DEPTH = 200
 """What is nested deeper is hidden as a whole."""
 
@@ -52,6 +59,32 @@ def _places(form: str, text: str) -> Iterable[_Span]:
     while at >= 0:
         yield at, at + len(form)
         at = text.find(form, at + 1)
+
+
+def _torn(form: str, text: str) -> Iterable[_Span]:
+    """Where a text that was cut holds the rest of a secret: at its ends, and beside a mark."""
+    size, half = len(text), max(PIECE, len(form) // 2)
+    for begin, least in ((0, half), *((at, PIECE) for at in _beside(text, after=True))):
+        piece = text[begin : begin + PIECE]
+        for place, _ in _places(piece, form[1:]) if len(piece) == PIECE else ():
+            rest = form[place + 1 :]
+            if len(rest) >= least and text.startswith(rest, begin):
+                yield begin, begin + len(rest)
+    for end, least in ((size, half), *((at, PIECE) for at in _beside(text, after=False))):
+        piece = text[max(0, end - PIECE) : end]
+        for place, _ in _places(piece, form[:-1]) if len(piece) == PIECE else ():
+            rest = form[: place + PIECE]
+            if len(rest) >= least and text.endswith(rest, 0, end):
+                yield end - len(rest), end
+
+
+def _beside(text: str, *, after: bool) -> Iterable[int]:
+    """The places where a text goes on after a mark, or was cut before one."""
+    for begin, end in _places(MARK, text) if MARK in text else ():
+        if after:
+            yield end + (text[end : end + 1] == " ")
+        else:
+            yield begin - (text[begin - 1 : begin] == " ")
 
 
 class Redactor:
@@ -104,6 +137,10 @@ class Redactor:
                 break
             if form in text:
                 spans += _places(form, text)
+        if self._forms and size >= PIECE:
+            spans += (
+                span for form in self._forms if len(form) > PIECE for span in _torn(form, text)
+            )
         for least, hints, shape in SHAPES:
             if least > size:
                 break
@@ -131,6 +168,8 @@ class Redactor:
         kind = _type(obj)
         if kind is str:
             spans = [span for form in self._forms if form in obj for span in _places(form, obj)]
+            if len(obj) >= PIECE:
+                spans += (s for form in self._forms if len(form) > PIECE for s in _torn(form, obj))
             return _cover(obj, spans) if spans else obj
         if kind is int:
             return HIDDEN if obj in self._numbers else obj

@@ -19,6 +19,8 @@ from toolcrib.sandbox.running import Command
 from toolcrib.sandbox.settings import Settings, absolute, refusal
 from toolcrib.sandbox.unlimited import unlimited
 
+Own = Callable[[], tuple[Path, ...]]
+"""Says what is the host's own now: a configuration that is read later may name more."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -28,9 +30,10 @@ class CommandSandbox:
     type: str = ""
     isolates: frozenset[Isolation] = frozenset()
 
-    def __init__(self, name: str, settings: Settings) -> None:
+    def __init__(self, name: str, settings: Settings, own: Own = tuple) -> None:
         self.name = name
         self.settings = settings
+        self._own = own
         self._tested: Once[SelfTest] | None = None
         # What a configuration names is meant as it is now. A command that may write beside such a
         # path could put a link in its place, and be shown what that leads to the next time.
@@ -122,6 +125,8 @@ class CommandSandbox:
             limits=stricter(settings.limits, limits),
             read=(*settings.read, *_existing(read, settings.folder)),
             write=(*settings.write, *_existing(write, settings.folder)),
+            hide=settings.hide,
+            own=self._own(),
             input=input,
         )
 

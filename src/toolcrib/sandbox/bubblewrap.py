@@ -8,16 +8,17 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolcrib.core.protocols import Workshop
 from toolcrib.core.sandbox import Isolation, SandboxLimits, SelfTest
 from toolcrib.sandbox import seccomp, view
-from toolcrib.sandbox.base import CommandSandbox, program
+from toolcrib.sandbox.base import CommandSandbox, Own, program
 from toolcrib.sandbox.cgroup import controllers
 from toolcrib.sandbox.limits import apply, rlimits
+from toolcrib.sandbox.masks import Mask, check_own, masked
 from toolcrib.sandbox.pipes import Pipes
 from toolcrib.sandbox.process import Process, abandon, start
 from toolcrib.sandbox.running import Command
@@ -56,8 +57,8 @@ class BubblewrapSandbox(CommandSandbox):
 
     type = "bubblewrap"
 
-    def __init__(self, name: str, settings: Settings) -> None:
-        super().__init__(name, settings)
+    def __init__(self, name: str, settings: Settings, own: Own = tuple) -> None:
+        super().__init__(name, settings, own)
         network: frozenset[Isolation] = frozenset({"network"} if settings.network else ())
         self.isolates = _EVERYTHING - network
 
@@ -77,7 +78,9 @@ class BubblewrapSandbox(CommandSandbox):
 
     def start(self, command: Command) -> Process:
         """Start bubblewrap, which waits for its arguments; limit it; then give it them."""
-        seen = view.View.of(command.read, command.write)
+        seen, covers = masked(
+            view.View.of(command.read, command.write), command.hide, command.own, self.name
+        )
         cwd = seen.folder(command.cwd, self.name)
         path = seen.program(program(command), self.name)
         limits = command.limits
@@ -112,6 +115,7 @@ class BubblewrapSandbox(CommandSandbox):
                     *_system(self.settings.network),
                     *_private(limits.memory),
                     *_mounts(seen),
+                    *_covers(covers),
                     *("--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"),
                     *("--chdir", cwd),
                     *(word for pair in command.env.items() for word in ("--setenv", *pair)),
@@ -197,6 +201,17 @@ def _mounts(seen: view.View) -> list[str]:
     return words
 
 
+def _covers(masks: Sequence[Mask]) -> list[str]:
+    words: list[str] = []
+    for place, folder in masks:
+        if folder:
+            words += ("--perms", "0555", "--tmpfs", place, "--remount-ro", place)
+        else:
+            # Without devices in it, a device can be neither read nor written.
+            words += ("--ro-bind", os.devnull, place)
+    return words
+
+
 def _signal_of(code: int) -> int:
     """Bubblewrap says like a shell that a signal ended the command; as a number below zero it
     cannot be taken for an exit code. Only signals that end commands count."""
@@ -205,5 +220,7 @@ def _signal_of(code: int) -> int:
 
 def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> BubblewrapSandbox:
     """A `type: bubblewrap` sandbox of a configuration."""
-    reader = Reader(name, settings, (*PATHS, *LIMITS, "network", "environment"))
-    return BubblewrapSandbox(name, reader.settings(workshop.folder))
+    reader = Reader(name, settings, (*PATHS, *LIMITS, "hide", "network", "environment"))
+    found = reader.settings(workshop.folder)
+    check_own(reader, found, workshop.hidden, masks=True)
+    return BubblewrapSandbox(name, found, lambda: workshop.hidden)

@@ -28,7 +28,7 @@ def strict(workshop: Workshop) -> Sandbox:
     settings = Settings(folder=str(workshop.folder.absolute()))
     if not refusal(settings.folder):
         settings = replace(settings, read=(settings.folder,))
-    return bubblewrap.BubblewrapSandbox("strict", settings)
+    return bubblewrap.BubblewrapSandbox("strict", settings, lambda: workshop.hidden)
 
 
 async def report(sandboxes: Iterable[Sandbox]) -> list[tuple[str, str, SelfTest]]:

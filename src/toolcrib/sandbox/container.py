@@ -11,14 +11,15 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolcrib.core.protocols import Workshop
 from toolcrib.core.sandbox import Isolation, SandboxLimits, SelfTest
-from toolcrib.sandbox.base import CommandSandbox
+from toolcrib.sandbox.base import CommandSandbox, Own
 from toolcrib.sandbox.engine_filter import profile_file
+from toolcrib.sandbox.masks import Mask, check_own, masked
 from toolcrib.sandbox.process import Process, start
 from toolcrib.sandbox.running import Command
 from toolcrib.sandbox.selftest import self_test
@@ -40,8 +41,10 @@ class ContainerSandbox(CommandSandbox):
 
     type = "container"
 
-    def __init__(self, name: str, settings: Settings, *, engine: str | None, image: str) -> None:
-        super().__init__(name, settings)
+    def __init__(
+        self, name: str, settings: Settings, own: Own = tuple, *, engine: str | None, image: str
+    ) -> None:
+        super().__init__(name, settings, own)
         self.engine = engine
         self.image = image
         network: frozenset[Isolation] = frozenset({"network"} if settings.network else ())
@@ -71,7 +74,13 @@ class ContainerSandbox(CommandSandbox):
         engine = _find(self.engine)
         if engine is None:
             raise FileNotFoundError(2, "the container engine is not installed", self.engine)
-        seen = View.of(command.read, command.write, system=False)
+        seen, covers = masked(
+            View.of(command.read, command.write, system=False),
+            command.hide,
+            command.own,
+            self.name,
+            system=False,
+        )
         cwd = seen.folder(command.cwd, self.name)
         label = f"toolcrib-{secrets.token_hex(8)}"
         apart = {name: value for name, value in command.env.items() if _ENGINES_OWN.match(name)}
@@ -80,6 +89,7 @@ class ContainerSandbox(CommandSandbox):
             *(("--interactive",) if command.input else ()),
             *confinement(command.limits, network=self.settings.network),
             *_mounts(seen),
+            *_covers(covers),
             *("--workdir", cwd),
             *(word for name in command.env if name not in apart for word in ("--env", name)),
             *(word for pair in apart.items() for word in ("--env", "=".join(pair))),
@@ -160,6 +170,18 @@ def _mounts(seen: View) -> list[str]:
     return words
 
 
+def _covers(masks: Sequence[Mask]) -> list[str]:
+    words: list[str] = []
+    for place, folder in masks:
+        if "," in place or (folder and ":" in place):
+            raise OSError(22, "a container cannot cover a path with a comma or colon", place)
+        if folder:
+            words += ("--tmpfs", f"{place}:ro,size=4096,mode=0555")
+        else:
+            words += ("--mount", f"type=bind,source={os.devnull},target={place},readonly")
+    return words
+
+
 @functools.cache
 def _find(engine: str | None) -> str | None:
     found = (shutil.which(name) for name in ((engine,) if engine else ENGINES))
@@ -190,7 +212,7 @@ async def _ask(*argv: str) -> tuple[int, str]:
 
 def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> ContainerSandbox:
     """A `type: container` sandbox of a configuration."""
-    known = (*PATHS, *LIMITS, "network", "environment", "engine", "image")
+    known = (*PATHS, *LIMITS, "hide", "network", "environment", "engine", "image")
     reader = Reader(name, settings, known)
     image = reader.text("image")
     if image is None or image.startswith("-"):
@@ -201,4 +223,5 @@ def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> Conta
         cure = f"Write engine: {' or engine: '.join(ENGINES)}, or leave it out"
         raise reader.wrong("engine", f"there is no engine {engine}", cure)
     found = reader.settings(workshop.folder)
-    return ContainerSandbox(name, found, engine=engine, image=image)
+    check_own(reader, found, workshop.hidden, masks=True)
+    return ContainerSandbox(name, found, lambda: workshop.hidden, engine=engine, image=image)

@@ -17,9 +17,10 @@ from typing import Any
 from toolcrib.core.protocols import Workshop
 from toolcrib.core.sandbox import Isolation, SelfTest
 from toolcrib.sandbox import confine, seccomp, view
-from toolcrib.sandbox.base import CommandSandbox, program
+from toolcrib.sandbox.base import CommandSandbox, Own, program
 from toolcrib.sandbox.cgroup import controllers
 from toolcrib.sandbox.limits import apply, rlimits
+from toolcrib.sandbox.masks import check_own, check_unshown
 from toolcrib.sandbox.pipes import Pipes
 from toolcrib.sandbox.process import Process, abandon, start
 from toolcrib.sandbox.running import Command
@@ -41,8 +42,8 @@ class LandlockSandbox(CommandSandbox):
 
     type = "landlock"
 
-    def __init__(self, name: str, settings: Settings) -> None:
-        super().__init__(name, settings)
+    def __init__(self, name: str, settings: Settings, own: Own = tuple) -> None:
+        super().__init__(name, settings, own)
         network: frozenset[Isolation] = frozenset({"network"} if settings.network else ())
         self.isolates = _EVERYTHING - network
 
@@ -59,6 +60,7 @@ class LandlockSandbox(CommandSandbox):
 
     def start(self, command: Command) -> Process:
         """Start the confining program, limit it, then give it its orders."""
+        check_unshown((*view.system(), *command.read), command.write, command.own)
         seen = view.View.of(command.read, command.write)
         cwd = seen.folder(command.cwd, self.name)
         path = seen.program(program(command), self.name)
@@ -163,4 +165,6 @@ def _readable(network: bool) -> list[str]:
 def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> LandlockSandbox:
     """A `type: landlock` sandbox of a configuration."""
     reader = Reader(name, settings, (*PATHS, *LIMITS, "network", "environment"))
-    return LandlockSandbox(name, reader.settings(workshop.folder))
+    found = reader.settings(workshop.folder)
+    check_own(reader, found, workshop.hidden, masks=False)
+    return LandlockSandbox(name, found, lambda: workshop.hidden)

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from toolcrib.core.sandbox import Completed, SandboxLimits, Stopped
@@ -29,6 +30,9 @@ class Command:
     limits: SandboxLimits
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    own: tuple[Path, ...] = ()
+    """The host's own files, which it must not see either."""
     input: bool = False
     """Whether something will be written to its standard input."""
 

@@ -33,6 +33,8 @@ class Settings:
     """Absolute paths that commands may read."""
     write: tuple[str, ...] = ()
     """Absolute paths that commands may read and write."""
+    hide: tuple[str, ...] = ()
+    """Absolute paths inside those that commands do not see."""
     network: bool = False
     environment: tuple[str, ...] = ()
     """Names of the host's environment variables that commands get."""
@@ -126,6 +128,7 @@ class Reader:
             folder=base,
             read=self.paths("read", base) if paths else (),
             write=self.paths("write", base) if paths else (),
+            hide=self.paths("hide", base) if paths else (),
             network=self.flag("network") if paths else True,
             environment=self.variables(),
             limits=self.limits(default),

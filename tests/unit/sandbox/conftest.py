@@ -18,20 +18,21 @@ from toolcrib.sandbox.confine import abi
 class Room:
     """The part of a workshop that a sandbox looks at."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *hidden: Path) -> None:
         self.folder = folder
+        self.hidden = hidden
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Any]:
     """Builds a sandbox of a type from settings; relative paths begin at `tmp_path`."""
 
-    def build(type: str, **settings: Any) -> Any:
+    def build(type: str, *hidden: Path, **settings: Any) -> Any:
         if type == "bubblewrap":
             needs("bwrap", "bubblewrap")
         if type == "landlock" and abi() < landlock.NEEDED:
             pytest.skip("needs Landlock of Linux 6.12")
-        return FACTORIES[type]("box", settings, Room(tmp_path))  # type: ignore[arg-type]
+        return FACTORIES[type]("box", settings, Room(tmp_path, *hidden))  # type: ignore[arg-type]
 
     return build
 

@@ -235,6 +235,7 @@ async def test_the_strict_sandbox(make: Make, tmp_path: Path) -> None:
 
     class Room:
         folder = tmp_path
+        hidden = ()
 
     (tmp_path / "file").write_text("text")
     box = strict(Room())  # type: ignore[arg-type]

@@ -21,6 +21,8 @@ Call = Callable[..., Awaitable[ToolResult]]
 class Bench:
     """A workshop that has a folder and no sandbox."""
 
+    hidden: tuple[Path, ...] = ()
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 

@@ -42,6 +42,8 @@ Call = Callable[..., Awaitable[ToolResult]]
 class Bench:
     """A workshop with the ordinary process as its only sandbox."""
 
+    hidden: tuple[Path, ...] = ()
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 

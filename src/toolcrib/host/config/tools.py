@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.core.spec import RetryPolicy, ToolScope
@@ -29,6 +30,8 @@ from toolcrib.host.config.rules import EFFECT
 from toolcrib.host.config.shapes import DATA, ListOf, Section, Setting
 
 _RETRY = RetryPolicy()
+FORMATS = ("toolcrib", "mcp", "utcp", "toolregistry")
+"""What a source of tools can be written as."""
 
 
 def _module(node: Node) -> str:
@@ -88,8 +91,47 @@ RETRY = Section(
     lambda values, node, key, reading: RetryPolicy(**values),
 )
 
+
+@dataclass(frozen=True)
+class _Networks:
+    """Yes to all, or to some."""
+
+    name: str = "true, or a list of networks"
+
+    def read(self, node: Node, key: str, reading: Reading) -> Any:
+        if node.items is not None:
+            found = _WORDS.read(node, key, reading)
+            return BAD if found is BAD else list(found)
+        return FLAG.read(node, key, reading)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [FLAG.schema(), _WORDS.schema()]}
+
+
 _SETTINGS = (
     Setting(name="python", kind=_MODULE, doc="a Python file or module: every @tool in it"),
+    Setting(
+        name="load",
+        kind=TEXT,
+        doc="tools described elsewhere: files, a folder, a pattern, a module, an address, a table",
+    ),
+    Setting(name="format", kind=choice(*FORMATS), doc="load: what the source is written as"),
+    Setting(name="interval", kind=DURATION, doc="load: how often an address is asked again"),
+    Setting(
+        name="etag",
+        kind=FLAG,
+        doc="load: whether an unchanged document stays unsent",
+        default="true",
+    ),
+    Setting(name="sha256", kind=TEXT, doc="load: the hash that the document must have"),
+    Setting(name="public_key", kind=TEXT, doc="load: the key that must have signed the document"),
+    Setting(name="headers", kind=DATA, doc="load: sent with the request to an address"),
+    Setting(
+        name="private",
+        kind=_Networks(),
+        doc="load: true, or networks, for an address that is not public",
+    ),
+    Setting(name="table", kind=TEXT, doc="load: the table of a database", default="tools"),
     Setting(name="template", kind=TEXT, doc="a broad tool that the policy makes narrow"),
     Setting(name="name", kind=NAME, doc="the tool's name"),
     Setting(name="kind", kind=TEXT, doc="which executor runs it", default="python"),
@@ -148,6 +190,12 @@ _SETTINGS = (
 )
 
 _OF_PYTHON = frozenset({"python", "enabled"})
+_OF_LOAD = frozenset(
+    {
+        "load", "format", "interval", "etag", "sha256", "public_key", "headers", "private",
+        "table", "enabled",
+    }
+)  # fmt: skip
 _NOT_OF_TEMPLATE = frozenset(
     {"python", "kind", "module", "function", "input_schema", "output_schema", "config", "scope"}
 )
@@ -187,15 +235,21 @@ def _lines(node: Node, key: str, depth: int) -> list[tuple[str, int]]:
 
 def _check_form(values: dict[str, Any], node: Node, key: str, reading: Reading) -> bool:
     """Which of the three forms it is, and that it says nothing of another form."""
-    if "python" in values:
+    if "load" in values:
+        form, foreign = "a load entry", set(values) - _OF_LOAD
+        why = "It stands for all tools of the source: say it there"
+    elif others := set(values) & (_OF_LOAD - {"enabled"}):
+        form, foreign = "an entry without load", others
+        why = "It says how tools are loaded: add load, or remove the line"
+    elif "python" in values:
         form, foreign = "a python entry", set(values) - _OF_PYTHON
         why = "It stands for every @tool of the file: say it there, or give the tool its own entry"
     elif "template" in values:
         form, foreign = "a template entry", set(values) & _NOT_OF_TEMPLATE
         why = "The template decides it: remove the line"
     elif "name" not in values:
-        cure = "Begin it with name, python or template"
-        reading.wrong(node, key, f"{key} says neither name nor python nor template", cure)
+        cure = "Begin it with name, python, template or load"
+        reading.wrong(node, key, f"{key} says neither name, python, template nor load", cure)
         return False
     elif values.get("kind", "python") != "python":
         form, foreign = f"a tool of kind {values['kind']}", set(values) & {"module", "function"}

@@ -75,7 +75,7 @@ class FileLoader:
             found = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207
             files = sorted(file for file in found if file.is_file())
             nothing = f"{self.path} matches no file"
-        elif path.is_dir():
+        elif os.path.isdir(path):  # noqa: PTH112 - a path object refuses some names
             files = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS)
             nothing = f"the folder {self.path} holds no file of tools ({', '.join(ENDINGS)})"
         else:

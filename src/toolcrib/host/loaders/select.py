@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +76,7 @@ def _is_module(where: str, folder: Path) -> bool:
     """Whether a word with dots is a module: it looks like one, and no file or folder is meant."""
     if not _MODULE(where) or where.lower().endswith(ENDINGS):
         return False
-    return not (folder / where).exists()
+    return not os.path.exists(folder / where)  # noqa: PTH110 - a path object refuses some names
 
 
 def _http(where: str, given: Mapping[str, Any]) -> HttpLoader:

@@ -87,6 +87,11 @@ class Root:
                 "files need Linux 5.6 or newer with openat2 and /proc", reason="tool_unavailable"
             ) from None
 
+    @property
+    def path(self) -> str:
+        """Where the folder really is."""
+        return os.fsdecode(self._name or b"/")
+
     def close(self) -> None:
         """Let go of the folder."""
         os.close(self.fd)

@@ -138,9 +138,9 @@ def _folder(request: Request) -> Generator[tuple[int, str], None, None]:
 
 
 def _below(request: Request, fd: int, place: str, depth: int) -> Iterator[Found]:
-    def wanted(where: str, is_folder: bool) -> bool:
+    def wanted(where: str, info: os.stat_result) -> bool:
         request.still_wanted()
-        return request.policy.reachable(where, folder=is_folder)
+        return request.reachable(where, folder=stat.S_ISDIR(info.st_mode), info=info)
 
     return walk(fd, place, min(depth, request.policy.max_depth), wanted)
 
@@ -165,6 +165,8 @@ def files_below(request: Request) -> Iterator[tuple[str, io.BufferedReader, int]
                 info = os.fstat(fd)
                 if not stat.S_ISREG(info.st_mode):
                     continue  # swapped since
+                if request.own.covers(found.place, info):
+                    continue
                 with reopened(fd, os.O_RDONLY) as real, open(real, "rb", closefd=False) as file:
                     yield found.place, file, info.st_size
             except PermissionError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from toolcrib.core.context import ToolContext
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.tools.files.beneath import Root, reopened
+from toolcrib.tools.files.own import Own
 
 if TYPE_CHECKING:
     from toolcrib.tools.files.policy import FilesPolicy
@@ -44,6 +45,8 @@ class Request:
     ctx: ToolContext
     policy: FilesPolicy
     root: Root
+    own: Own
+    """What is the host's, and stays out of reach."""
     action: Action
     path: str
     to: str = ""
@@ -72,12 +75,20 @@ class Request:
     def allowed(self, fd: int, *, folder: bool = False) -> str:
         """Where an open file really is; refused when the globs do not let that be used."""
         place = self.root.place(fd)
-        self.must_reach(place, folder=folder)
+        self.must_reach(place, folder=folder, info=os.fstat(fd))
         return place
 
-    def must_reach(self, place: str, *, folder: bool = False) -> None:
-        """Refuse a place that the globs do not let be used."""
-        if not self.policy.reachable(place, folder=folder):
+    def reachable(
+        self, place: str, *, folder: bool = False, info: os.stat_result | None = None
+    ) -> bool:
+        """Whether a place may be used: the globs let it be, and it is not the host's own."""
+        return self.policy.reachable(place, folder=folder) and not self.own.covers(place, info)
+
+    def must_reach(
+        self, place: str, *, folder: bool = False, info: os.stat_result | None = None
+    ) -> None:
+        """Refuse a place that may not be used."""
+        if not self.reachable(place, folder=folder, info=info):
             text = "it leads to a file that is not among the allowed ones"
             raise Denial("path_not_allowed", text)
 
@@ -99,8 +110,9 @@ class Request:
             self._make(above or ".")
         with self.root.folder(above or ".") as folder:
             place = _below(self.root.place(folder), name)
-            self.must_reach(place)
-            yield Spot(folder, name, place)
+            spot = Spot(folder, name, place)
+            self.must_reach(place, info=spot.info())
+            yield spot
 
     def _make(self, folder: str) -> None:
         missing: list[str] = []

@@ -13,6 +13,7 @@ from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Workshop
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.tools.files.beneath import Root, said
+from toolcrib.tools.files.own import Own
 from toolcrib.tools.files.policy import FilesPolicy, normal
 from toolcrib.tools.files.reading import listing, read, status
 from toolcrib.tools.files.request import Action, Encoding, Request
@@ -94,6 +95,7 @@ def constructor(policy: ToolPolicy, workshop: Workshop) -> Callable[..., Any]:
                 ctx=ctx,
                 policy=limits,
                 root=root,
+                own=Own(workshop.hidden, root.path),
                 action=action,
                 path=here,
                 to=there,

@@ -51,12 +51,12 @@ def walk(
     folder: int,
     place: str,
     depth: int,
-    wanted: Callable[[str, bool], bool],
+    wanted: Callable[[str, os.stat_result], bool],
     *,
     most: int = _NAMES,
     strict: bool = False,
 ) -> Iterator[Found]:
-    """Everything in an open folder that is `wanted(place, is_folder)`, sorted, `depth` levels
+    """Everything in an open folder that is `wanted(place, info)`, sorted, `depth` levels
     down. What is not wanted is not entered; what cannot be read is left out, unless `strict`."""
     with os.scandir(folder) as entries:
         names = sorted(entry.name for entry in itertools.islice(entries, most))
@@ -68,11 +68,10 @@ def walk(
             if strict:
                 raise
             continue  # gone since
-        is_folder = stat.S_ISDIR(info.st_mode)
-        if not wanted(where, is_folder):
+        if not wanted(where, info):
             continue
         yield Found(folder, name, where, info)
-        if is_folder and depth > 1:
+        if stat.S_ISDIR(info.st_mode) and depth > 1:
             try:
                 with inside(folder, name) as fd:
                     yield from walk(fd, where, depth - 1, wanted, most=most, strict=strict)

@@ -140,8 +140,8 @@ def _all_reachable(request: Request, spot: Spot, new: str) -> None:
     new place would put within or out of reach."""
     policy = request.policy
 
-    def every(where: str, is_folder: bool) -> bool:
-        request.must_reach(where)
+    def every(where: str, info: os.stat_result) -> bool:
+        request.must_reach(where, info=info)
         request.must_reach(new + where[len(spot.place) :])
         return True
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.tools.git.names import moment
+from toolcrib.tools.git.own import must_not_name
 from toolcrib.tools.git.request import Request
 from toolcrib.tools.git.running import Git
 
@@ -107,6 +108,7 @@ async def _diff(git: Git, request: Request, action: str, *what: str) -> dict[str
     plain = ("diff", *_PLAIN, "--ignore-submodules=dirty")
     paths = ("--", *request.paths)
     names, cut = await git.shown(action, *plain, "--name-only", "-z", *what, *paths)
+    must_not_name(git, (name for name in names.split("\0") if name))
     count, most = names.count("\0"), git.policy.max_files
     if cut or count > most:
         raise Denial("too_many_files", f"{count} files differ, and at most {most} are shown")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.protocols import Sandbox
@@ -49,6 +50,8 @@ class Git:
     policy: GitPolicy
     sandbox: Sandbox
     repository: Repository
+    own: tuple[Path, ...] = ()
+    """The host's own files, which git must leave alone; without links."""
     settings: Settings = field(default_factory=lambda: Settings(values=(), filters=frozenset()))
 
     async def prepared(self) -> Git:
@@ -65,6 +68,7 @@ class Git:
             policy=self.policy,
             sandbox=self.sandbox,
             repository=repository,
+            own=self.own,
             settings=settings or self.settings,
         )
 

@@ -15,6 +15,7 @@ from toolcrib.core.protocols import Sandbox, Workshop
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.errors import ConfigError, ToolFailure
 from toolcrib.tools.git import reading, writing
+from toolcrib.tools.git.own import resolved
 from toolcrib.tools.git.policy import Action, GitPolicy
 from toolcrib.tools.git.repository import find
 from toolcrib.tools.git.request import Request
@@ -85,7 +86,13 @@ def constructor(policy: ToolPolicy, workshop: Workshop) -> Callable[..., Any]:
             ctx.deny("guard_failed", "the tool git runs under a GitPolicy only")
         inside = "" if action == "add_worktree" else worktree
         places = await asyncio.to_thread(find, _base(ctx, workshop) / limits.root, inside)
-        bare = Git(ctx=ctx, policy=limits, sandbox=_sandbox(limits, workshop), repository=places)
+        bare = Git(
+            ctx=ctx,
+            policy=limits,
+            sandbox=_sandbox(limits, workshop),
+            repository=places,
+            own=resolved(workshop.hidden, places),
+        )
         request = Request(
             action=action,
             ref=ref,

@@ -8,6 +8,7 @@ from typing import Any
 from toolcrib.core.decision import Decision
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.tools.git.config import RECEIVE
+from toolcrib.tools.git.own import must_not_bring, must_not_hold, must_not_name
 from toolcrib.tools.git.reading import commit_of, current_branch, is_dirty, to_add
 from toolcrib.tools.git.repository import find, free_place
 from toolcrib.tools.git.request import Request
@@ -25,6 +26,7 @@ async def create_branch(git: Git, request: Request) -> dict[str, Any]:
     if start != await git.asked("rev-parse", "--verify", "--quiet", "HEAD"):
         git.settings.must_store_as_is()
         await _must_be_clean(git)
+        await must_not_bring(git, "create_branch", start)
     await git.done("create_branch", *_SWITCH, "--no-track", "-c", request.branch, start)
     return {"branch": request.branch, "commit": start}
 
@@ -38,6 +40,7 @@ async def checkout(git: Git, request: Request) -> dict[str, Any]:
             reason="branch_resolution_failed",
         )
     await _must_be_clean(git)
+    await must_not_bring(git, "checkout", f"refs/heads/{request.branch}")
     await git.done("checkout", *_SWITCH, request.branch)
     return {"branch": request.branch, "commit": await git.asked("rev-parse", "HEAD")}
 
@@ -49,6 +52,7 @@ async def add(git: Git, request: Request) -> dict[str, Any]:
     if not names:
         words = "nothing at those paths has changed; ignored files and submodules are not added"
         raise ToolFailure(words, reason="nothing_to_add")
+    must_not_name(git, names)
     _few(git, len(names))
     by_name = ("--pathspec-from-file=-", "--pathspec-file-nul")
     await git.done("add", "add", "--all", *by_name, stdin="\0".join(names))
@@ -113,7 +117,9 @@ async def push(git: Git, request: Request) -> dict[str, Any]:
 async def add_worktree(git: Git, request: Request) -> dict[str, Any]:
     """Check a branch out in a folder of its own below the repository; a new branch is made."""
     git.settings.must_store_as_is()
-    place = str(free_place(git.repository, request.worktree))
+    free = free_place(git.repository, request.worktree)
+    must_not_hold(git, free)
+    place = str(free)
     flags = ("worktree", "add", "--quiet", "--no-guess-remote")
     if await _has_branch(git, request.branch):
         await git.done("add_worktree", *flags, "--", place, request.branch)
@@ -131,6 +137,7 @@ async def remove_worktree(git: Git, request: Request) -> dict[str, Any]:
     loose = git.policy.allow_worktree_dirty
     if not loose and await is_dirty(git, untracked=True):
         raise Denial("dirty_worktree", f"{request.worktree} has changes that are in no commit")
+    must_not_hold(git, git.repository.folder)
     folder = str(git.repository.folder)
     main = git.on(find(git.repository.root))
     force = ("--force",) if loose else ()
