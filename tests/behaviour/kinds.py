@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ NAMES = ("python", "process", "shell", "http", "storage", "template")
 MUCH = 5_000
 """Characters of what a tool gives that was told to give much."""
 
-_CODE = '''
+_CODE = """
 import asyncio
 import time
 from pathlib import Path
@@ -45,7 +46,7 @@ def work_there(text: str, how: str = "say") -> str:
     if how == "hang":
         time.sleep(60)
     return text * 5000 if how == "much" else text
-'''
+"""
 _SCRIPT = """
 printf x >> "$(dirname "$0")/marks"
 case "$2" in
@@ -82,7 +83,7 @@ class Kind:
         configs: dict[str, dict[str, Any]] = {
             "python": {"module": str(self.folder / "work.py"), "function": "work_here"},
             "process": {"config": {"module": "work.py", "function": "work_there", "workers": 1}},
-            "shell": {"config": {"argv": ["sh", "work.sh", "--", "{text}", "{how}"]}},
+            "shell": {"config": {"argv": ["sh", "work.sh", "{text}", "{how}"]}},
             "http": {
                 "config": {
                     "method": "POST",
@@ -92,10 +93,8 @@ class Kind:
                 }
             },
         }
-        given = configs[self.name]
-        if self.name == "shell":  # the script is no program that knows `--`
-            given["config"]["argv"].remove("--")
-        return {"name": "work", "kind": self.name, "input_schema": dict(_SCHEMA), **given}
+        described = {"name": "work", "kind": self.name, "input_schema": dict(_SCHEMA)}
+        return {**described, **configs[self.name]}
 
     def config(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The part of a configuration that brings the tool; `fields` are of its spec."""
@@ -228,7 +227,11 @@ def _make(name: str, folder: Path, server: Server) -> Kind:
 
 
 async def _never(seen: Seen, writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(60)
+    """No answer, until whoever asked has hung up."""
+    gone = select.poll()
+    gone.register(writer.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    while not gone.poll(0):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 def _answer(seen: Seen) -> Answer:
@@ -237,7 +240,8 @@ def _answer(seen: Seen) -> Answer:
         return _never
     if seen.path == "/fail":
         return reply_json(f"no luck with {text}", 418)
-    return reply(text * MUCH if seen.path == "/much" else text, headers={"Content-Type": "text/plain"})
+    much = text * MUCH if seen.path == "/much" else text
+    return reply(much, headers={"Content-Type": "text/plain"})
 
 
 @asynccontextmanager

@@ -82,9 +82,8 @@ async def test_a_rule_refuses_it_and_says_where_it_stands(made: Kind) -> None:
         assert (result.status, result.reason) == ("denied", "denied_by_rule")
         assert result.error.details["source"].endswith("toolcrib.yaml:1")
         said = host.explain(*made.call("say"))
-        assert (said.verdict, said.reason, said.message) == (
-            "deny", result.reason, result.error.message
-        )  # fmt: skip
+        assert (said.verdict, said.reason) == ("deny", result.reason)
+        assert result.error.details["rule"] in {step.rule for step in said.steps}
         assert made.tool not in {tool.name for tool in host.tools()}
     assert made.ran() == 0
 
@@ -117,7 +116,7 @@ async def test_a_person_is_asked_before_it_runs(made: Kind, answer: str) -> None
         call = asyncio.ensure_future(ended(host, made))
         request = await asked(host)
         assert (request.tool, made.ran()) == (made.tool, 0)
-        await host.approvals.decide(request.id, answer, by="ann")
+        await host.approvals.decide(request.id, answer == "allow", by="ann")
         result = await call
     assert result.reason == (None if answer == "allow" else "approval_rejected")
     assert made.ran() == (1 if answer == "allow" else 0)
@@ -201,7 +200,7 @@ async def test_long_output_is_cut_visibly_and_kept(made: Kind) -> None:
             await host.call("notes-write", {"key": "much", "value": "y" * MUCH})
         result = await ended(host, made, "much", "y")
         assert result.status == "ok"
-        assert result.truncated.to == 1000 < MUCH <= result.truncated.original
+        assert result.truncated.kept == 1000 < MUCH <= result.truncated.original
         assert "[cut: 1000 of" in result.output
         assert "y" * MUCH in host.output(result.call_id)
 
@@ -230,8 +229,6 @@ async def test_secrets_are_in_nothing_that_leaves(
 
 async def test_many_at_once_do_not_mix(made: Kind) -> None:
     async with running(made) as host:
-        if made.name == "storage":
-            pytest.skip if False else None
         texts = [f"text-{n}" for n in range(12)]
         results = await asyncio.gather(*(ended(host, made, text=text) for text in texts))
         if made.name == "storage":
@@ -242,14 +239,18 @@ async def test_many_at_once_do_not_mix(made: Kind) -> None:
 
 
 async def test_nothing_is_left_of_it(made: Kind) -> None:
+    async def stay() -> None:
+        async with running(made) as host:
+            await ended(host, made)
+            await ended(host, made, "fail")
+            async with made.busy():
+                await ended(host, made, "hang", "late", timeout=0.2)
+
+    await stay()  # what is opened once for the whole process is open now
+    await asyncio.sleep(0.05)  # the server of the test lets go of its end too
     before = children(), descriptors()
-    async with running(made) as host:
-        await ended(host, made)
-        await ended(host, made, "fail")
-        async with made.busy():
-            await ended(host, made, "hang", "late", timeout=0.2)
-    made.server.seen.clear()
-    await until(lambda: (children() - before[0], len(descriptors()) <= len(before[1]) + 1) == (set(), True))
+    await stay()
+    await until(lambda: children() == before[0] and descriptors() <= before[1])
 
 
 async def _command(made: Kind, *words: str) -> tuple[int, str, str]:
@@ -269,11 +270,12 @@ async def _command(made: Kind, *words: str) -> tuple[int, str, str]:
 async def test_the_command_calls_and_explains_it(made: Kind) -> None:
     written(made.folder, {**made.config({}), **ALL})
     name, arguments = made.call("say")
-    text = json.dumps(arguments)
-    code, out, err = await _command(made, "explain", name, "--args", text, "--json")
+    (made.folder / "arguments.json").write_text(json.dumps(arguments))
+    words = (name, "--input", "arguments.json", "--json")
+    code, out, err = await _command(made, "explain", *words)
     assert (code, json.loads(out)["verdict"]) == (0, "allow"), err
     assert made.ran() == 0
-    code, out, err = await _command(made, "call", name, "--args", text, "--json")
+    code, out, err = await _command(made, "call", *words)
     assert code == 0, err
     assert made.said(json.loads(out)["output"]) == "hello"
     assert made.ran() == 1

@@ -123,10 +123,11 @@ class Provider(Protocol):
 
     Entering it connects; leaving it lets go. Every exception from entering, listing or `health`
     means that it is down: its tools stay listed as unavailable and it is tried again later.
-    A provider may have `async health()`, which raises when it is down, and `follow(changed)`,
-    which has it call `changed()` when its tools are not what they were, or when it noticed that
-    it is down; `problems`, sentences about tools that it could not list; `known_tools()`, which says without connecting what it will list; and
-    `async forget(session_id)`, which drops what it keeps for a session that ended.
+    A provider may have `async health()`, which raises when it is down; `follow(changed)`, which
+    has it call `changed()` when its tools are not what they were, or when it noticed that it is
+    down; `problems`, sentences about tools that it could not list; `known_tools()`, which says
+    without connecting what it will list; and `async forget(session_id)`, which drops what it
+    keeps for a session that ended.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -233,17 +233,32 @@ class ToolTemplate:
     """`constructor(policy)` or `constructor(policy, workshop)` gives the function, marked with
     `@tool` or not, or the spec of the finished tool."""
     description: str = ""
+    knobs: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    """Settings of the policy that are made already."""
+
+    def narrowed(self, *, name: str | None = None, **knobs: Any) -> ToolTemplate:
+        """The template with these settings of its policy, and perhaps another name: what a host
+        can register."""
+        made = {**self.knobs, **knobs}
+        self.policy(**made)
+        return replace(self, name=name or self.name, knobs=made)
 
     def build(
         self, policy: ToolPolicy | Mapping[str, Any] | None = None, workshop: Any = None
     ) -> Any:
         """The tool under `policy`, given built or as settings."""
         if not isinstance(policy, ToolPolicy):
-            policy = self.policy(**(policy or {}))
+            policy = self.policy(**{**self.knobs, **(policy or {})})
         if not isinstance(policy, self.policy):
             raise SpecError(
                 f"template {self.name} needs a {self.policy.__name__}, "
                 f"not a {type(policy).__name__}"
             )
-        wanted = inspect.signature(self.constructor).parameters
-        return self.constructor(policy, workshop) if len(wanted) > 1 else self.constructor(policy)
+        if len(inspect.signature(self.constructor).parameters) < 2:
+            return self.constructor(policy)
+        if workshop is None:
+            raise SpecError(
+                f"the template {self.name} is built by a host",
+                cure=f"Register the template itself: ToolHost([{self.name}.narrowed(…)])",
+            )
+        return self.constructor(policy, workshop)

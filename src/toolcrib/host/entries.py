@@ -107,7 +107,7 @@ class Entries:
         folder: str | None = None,
     ) -> Entry:
         """The entry of a broad tool under a policy; `overrides` are fields of its spec."""
-        policy = template.policy(**(knobs or {}))
+        policy = template.policy(**{**template.knobs, **(knobs or {})})
         lent = self.workshop(folder)
         try:
             thing = template.build(policy, lent)

@@ -15,7 +15,15 @@ from toolcrib.core.decision import Explanation
 from toolcrib.core.entry import Entry
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.core.protocols import Approver, Executor, Exporter, Extension, Gate, Store
+from toolcrib.core.protocols import (
+    Approver,
+    Executor,
+    Exporter,
+    Extension,
+    Gate,
+    Provider,
+    Store,
+)
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
@@ -32,6 +40,7 @@ from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.probing import stop_probing, try_sandboxes
+from toolcrib.host.provider_settings import ProviderSettings
 from toolcrib.host.session import Session
 from toolcrib.host.sources import Source, Sources
 from toolcrib.host.tool import Tool
@@ -227,6 +236,16 @@ class ToolHost:
     def entries(self) -> Entries:
         """Makes catalog entries."""
         return self._entries
+
+    async def add_provider(self, name: str, factory: Callable[[], Provider]) -> None:
+        """Keep a provider alive beside those of the configuration; `factory()` builds it, again
+        after each time it went down. Its first attempt has ended when this returns."""
+        shop = self._entries.workshop(None)
+        made = Source(name, "own", {}, ProviderSettings(), lambda *_: factory(), shop, "code", {})
+        self.sources.add(made)
+        await self.start()
+        await self.sources.renew()
+        await self.sources.settle(self.settings.ready)
 
     def add_executor(self, executor: Executor) -> None:
         """Run tools of the executor's kind with it, from the next registration on."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.entry import Entry
 from toolcrib.core.protocols import Provider
-from toolcrib.errors import ConfigError, NotFound, ToolcribError
+from toolcrib.errors import ConfigError, NameTaken, NotFound, ToolcribError
 from toolcrib.host.provider_settings import ProviderSettings, ProviderStatus
 from toolcrib.host.publishing import Publisher
 from toolcrib.host.supervisor import Supervisor
@@ -66,6 +66,8 @@ class Sources:
     def __init__(self, host: ToolHost) -> None:
         self._host = host
         self._wanted: tuple[Source, ...] = ()
+        self._added: dict[str, Source] = {}
+        """Those that the program brought itself; a new configuration leaves them alone."""
         self._running: dict[str, tuple[Source, Supervisor]] = {}
         self._settled = False
 
@@ -76,8 +78,15 @@ class Sources:
 
     @property
     def wanted(self) -> bool:
-        """Whether the configuration asks for any."""
-        return bool(self._wanted)
+        """Whether there are any to start."""
+        return bool(self._wanted or self._added)
+
+    def add(self, source: Source) -> None:
+        """One more, whatever the configuration says. Raises `NameTaken`."""
+        if source.name in self._added or any(s.name == source.name for s in self._wanted):
+            text = f"there is a provider {source.name!r} already"
+            raise NameTaken(text, cure="Choose another name")
+        self._added[source.name] = source
 
     def want(self, sources: Sequence[Source]) -> None:
         """What the configuration in force asks for; `renew` makes it so."""
@@ -85,7 +94,7 @@ class Sources:
 
     async def renew(self) -> None:
         """Stop what is not wanted any more, leave alone what is unchanged, start the rest."""
-        wanted = {source.name: source for source in self._wanted}
+        wanted = {source.name: source for source in self._wanted} | self._added
         gone = [
             name
             for name, (source, _) in self._running.items()

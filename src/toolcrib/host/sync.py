@@ -17,7 +17,7 @@ from toolcrib.core.approval import ApprovalRequest, Grant
 from toolcrib.core.decision import Explanation
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.core.protocols import Executor
+from toolcrib.core.protocols import Executor, Provider
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
@@ -189,8 +189,13 @@ class ToolHost:
 
         async def start() -> None:
             await self._host.start()
+            await self._host.sources.settle(self._host.settings.ready)
 
         self._loop.run(start())
+
+    def add_provider(self, name: str, factory: Callable[[], Provider]) -> None:
+        """Keep a provider alive beside those of the configuration."""
+        self._loop.run(self._host.add_provider(name, factory))
 
     def stop(self) -> None:
         """Let running calls end, write what is left, close the store."""

@@ -72,9 +72,10 @@ class Workshop:
 
     @property
     def hidden(self) -> tuple[Path, ...]:
-        """What nothing in a sandbox may see; the command line's folder too, though this host may
-        keep its own things elsewhere."""
-        return (self.folder / STATE, *self._own())
+        """What nothing in a sandbox may see. If there is a folder of the command line here it is
+        among them, though this host may keep its own things elsewhere."""
+        here = self.folder / STATE
+        return (here, *self._own()) if here.exists() else self._own()
 
     def sandbox(self, name: str | None = None) -> Sandbox:
         """A sandbox by name; without one, the strict built-in one."""

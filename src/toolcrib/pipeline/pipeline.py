@@ -38,7 +38,7 @@ from toolcrib.pipeline.limits import Meter, Refusal
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
-from toolcrib.pipeline.shaping import NotJson, cut, hide, plain, sound, spoken
+from toolcrib.pipeline.shaping import NotJson, cut, cut_blocks, hide, plain, sound, spoken
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import SHORT, Wheel
 
@@ -354,6 +354,10 @@ class Pipeline:
             text = output if isinstance(output, str) else encoded.decode()
             if self._keep(flight.call_id, flight.principal.name, text):
                 changes["metadata"] = {**changes["metadata"], "artifact": flight.call_id}
+        if changes.get("content"):
+            blocks = cut_blocks(changes["content"], self.settings.max_output)
+            if blocks is not None:
+                changes["content"], changes["truncated"] = blocks
         if flight.noted:
             changes["metadata"] = {**changes["metadata"], **flight.noted}
         return msgspec.structs.replace(result, **changes)

@@ -66,6 +66,33 @@ def cut(output: Any, encoded: bytes, limit: int) -> tuple[Any, Truncated] | None
     return text[:limit] + mark, Truncated(len(text), limit)
 
 
+def cut_blocks(
+    blocks: list[dict[str, Any]], limit: int
+) -> tuple[list[dict[str, Any]], Truncated] | None:
+    """Content over the limit: the text that still fits, cut visibly, and in the place of each other
+    block that does not fit, how large it was. None when all of it fits."""
+    sizes = [len(encode(block)) for block in blocks]
+    total = sum(sizes)
+    if total <= limit:
+        return None
+    kept: list[dict[str, Any]] = []
+    left = limit
+    for block, size in zip(blocks, sizes, strict=True):
+        text: Any = block.get("text")
+        if size <= left:
+            kept.append(block)
+            left -= size
+        elif isinstance(text, str):
+            some = text[:left]
+            mark = MARK.format(kept=len(some), original=len(text))
+            kept.append({**block, "text": some + mark})
+            left = 0
+        else:
+            kind = str(block.get("type", "block"))[:40]
+            kept.append({"type": "text", "text": f"[cut: {kind} of {size} characters]"})
+    return kept, Truncated(total, limit)
+
+
 def hide(result: ToolResult, hider: Hider) -> ToolResult:
     """The result without the values that were marked as secret."""
     changes: dict[str, Any] = {
