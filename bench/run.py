@@ -16,10 +16,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import loading
+
 HERE = Path(__file__).parent
 PEER = os.environ.get("BENCH_PEER_PYTHON")
 if PEER:
     PEER = str(Path(PEER).absolute())
+PARTS = ("governed", "durable", "kinds", "scale", "loading", "cold")
 
 
 class Row(NamedTuple):
@@ -118,6 +121,36 @@ def durable(rounds: int) -> list[Row]:
     return [Row("durable call, 64 at once", f"{cost:.1f} us CPU", bar, cost <= 40)]
 
 
+def least(script: str, rounds: int) -> dict[str, float]:
+    """The quickest turn of each work in all rounds, on the clock. What waits for other processes
+    is lengthened by others who want the processor, and is never shortened."""
+    worker = Worker(sys.executable, script)
+    measured = [worker.round() for _ in range(rounds)]
+    worker.close()
+    return {name: min(each[name] for each in measured) for name in measured[0]}
+
+
+def kinds(rounds: int) -> list[Row]:
+    """What the executors add to what they build on."""
+    command = least("sandboxed.py", rounds)
+    spawn = command["inside"] / command["bare"]
+    process = least("warm.py", rounds)
+    warm, fresh = process["warm"] / process["bare"], process["fresh"] / process["warm"]
+    request = least("requesting.py", rounds)
+    tool, whole = request["tool"] / request["alone"], request["governed"] / request["alone"]
+    long = f"{command['inside'] / 1000:.1f} ms"
+    return [
+        Row("sandboxed command over a bare spawn", f"{spawn:.1f}x ({long})",
+            "at most 15x", spawn <= 15),
+        Row("warm process call over a bare await", f"{warm:.0f}x ({process['warm']:.0f} us)",
+            "at most 250x", warm <= 250),
+        Row("a thread and a fresh process over it", f"{fresh:.0f}x", "at least 10x", fresh >= 10),
+        Row("HTTP tool over its client library alone", f"{tool:.2f}x ({request['tool']:.0f} us)",
+            "at most 1.5x", tool <= 1.5),
+        Row("governed HTTP call likewise", f"{whole:.2f}x", "at most 1.5x", whole <= 1.5),
+    ]  # fmt: skip
+
+
 def scale(runs: int) -> list[Row]:
     """Many tools."""
 
@@ -181,16 +214,19 @@ def table(rows: list[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--only", choices=["governed", "durable", "scale", "cold"])
+    parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--write", type=Path, help="a page with a marked region for the table")
     options = parser.parse_args()
     rows: list[Row] = []
-    for name, work in (
-        ("governed", lambda: governed(options.rounds)),
-        ("durable", lambda: durable(options.rounds)),
-        ("scale", lambda: scale(2)),
-        ("cold", lambda: cold(options.rounds)),
-    ):
+    works = (
+        lambda: governed(options.rounds),
+        lambda: durable(options.rounds),
+        lambda: kinds(options.rounds),
+        lambda: scale(2),
+        lambda: [Row(*row) for row in loading.run(3)],
+        lambda: cold(options.rounds),
+    )
+    for name, work in zip(PARTS, works, strict=True):
         if options.only in (None, name):
             print(f"measuring: {name}", file=sys.stderr)
             rows += work()

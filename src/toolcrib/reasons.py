@@ -94,9 +94,15 @@ REASONS: dict[str, Reason] = _table(
 )
 
 
-def reason(code: str) -> Reason:
-    """The row of `code`. A code that is not in the table is a policy's own denial."""
-    return REASONS.get(code) or Reason(code, "denied", 403, 3, "no", "A policy refused the call.")
+def reason(code: str, status: Status = "denied") -> Reason:
+    """The row of `code`. A code that is not in the table is a policy's own denial or, where a call
+    ended with the status `error`, a tool's own failure."""
+    row = REASONS.get(code)
+    if row is not None:
+        return row
+    if status == "error":
+        return Reason(code, "error", 200, 1, "as_told", "The tool ran and reported a failure.")
+    return Reason(code, "denied", 403, 3, "no", "A policy refused the call.")
 
 
 def is_reason(code: object) -> bool:

@@ -26,7 +26,7 @@ from toolcrib.core.events import EVENTS
 from toolcrib.executors import http, processconfig, shellconfig
 from toolcrib.host import builtin, kinds, provider_settings
 from toolcrib.host.config import document_settings
-from toolcrib.host.loaders import FORMATS
+from toolcrib.host.loaders import FORMATS, select
 from toolcrib.host.verify.invariants import NEVER
 from toolcrib.providers.openapi import provider as openapi
 from toolcrib.providers.storage import settings as storage
@@ -94,12 +94,17 @@ def test_everything_is_documented(names: list[str], where: str) -> None:
         pytest.param(openapi._KEYS, "providers/openapi.md", id="provider openapi"),
         pytest.param(sandboxes.FACTORIES, "sandboxes.md", id="sandbox types"),
         pytest.param(
-            [*sandbox_settings.PATHS, *sandbox_settings.LIMITS, "network", "environment"],
+            [
+                *sandbox_settings.PATHS,
+                *sandbox_settings.LIMITS,
+                *("network", "environment", "hide", "image", "engine"),
+            ],
             "sandboxes.md",
             id="sandboxes",
         ),
         pytest.param(builtin.TEMPLATES, "tools.md", id="templates"),
         pytest.param(FORMATS, "loaders.md", id="formats"),
+        pytest.param(["load", "table", *select._HTTP], "loaders.md", id="loaders"),
     ],
 )
 def test_every_kind_and_each_of_its_settings_is_documented(
@@ -116,6 +121,19 @@ def test_every_knob_of_a_broad_tool_is_documented(name: str) -> None:
     knobs = list(template.policy.fields())
     assert len(knobs) > 5
     assert missing(knobs, page(f"tools/{name}.md")) == []
+
+
+REASON = re.compile(r'(?:reason=|\bdeny\(\s*|\bDenial\(\s*)"(?P<code>[a-z]+(?:_[a-z]+)+)"')
+
+
+def test_every_reason_that_code_gives_is_documented() -> None:
+    sources = (ROOT / "src").glob("**/*.py")
+    given = {m["code"] for file in sources for m in REASON.finditer(file.read_text("utf-8"))}
+    assert {"not_in_profile", "path_outside_root", "statement_not_allowed"} <= given
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.glob("**/*.md"))
+    # The tool `git` has one for each of its actions, which its page says once.
+    wanted = [code for code in sorted(given) if not re.fullmatch("git_.+_failed", code)]
+    assert missing(wanted, pages) == []
 
 
 def test_every_protocol_is_documented() -> None:
@@ -174,9 +192,10 @@ def test_every_table_has_its_place() -> None:
     assert shown == set(generate.REGIONS)
 
 
-def test_the_shipped_schema_knows_the_example_and_refuses_a_typo() -> None:
+@pytest.mark.parametrize("name", ["quickstart/toolcrib.yaml", "toolcrib.yaml"])
+def test_the_shipped_schema_knows_the_example_and_refuses_a_typo(name: str) -> None:
     check = jsonschema_rs.validator_for((DOCS / generate.SCHEMA).read_text(encoding="utf-8"))
-    example = ROOT / "examples" / "quickstart" / "toolcrib.yaml"
+    example = ROOT / "examples" / name
     settings = YAML(typ="safe").load(example.read_text(encoding="utf-8"))
     assert check.is_valid(settings)
     assert not check.is_valid({**settings, "profils": {}})

@@ -253,7 +253,8 @@ WIDER = {
     "a releaser who pushes main": Wider(
         "releaser",
         {
-            "allow_push: true": 'allow_push: true\n    managed_branch_prefix: ""\n    protected_branches: []'
+            "allow_push: true": "allow_push: true\n    managed_branch_prefix: ''"
+            "\n    protected_branches: []"
         },
         "git",
         "main is nobody's to push",
@@ -275,8 +276,9 @@ def test_a_wider_profile_is_found_with_a_call_that_shows_it(
     done = run("policy", "verify", "--json")
     assert done.returncode == 1, done.stderr
     findings = json.loads(done.stdout)["findings"]
-    shown = {f["invariant"]: f for f in findings if f["profile"] == profile}[breaks]
-    assert (shown["tool"], shown["certainty"]) == (tool, "confirmed")
+    found = {(f["invariant"], f["tool"]): f for f in findings if f["profile"] == profile}
+    shown = found[breaks, tool]
+    assert shown["certainty"] == "confirmed"
     assert shown["arguments"] is not None
 
 

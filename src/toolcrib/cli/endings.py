@@ -24,7 +24,7 @@ def exit_code(result: ToolResult) -> int:
     failure = result.error
     if failure is None:
         return 0
-    return 4 if still_waits(failure) else reason(failure.reason).exit
+    return 4 if still_waits(failure) else reason(failure.reason, result.status).exit
 
 
 def still_waits(failure: Failure) -> bool:

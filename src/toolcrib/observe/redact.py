@@ -95,6 +95,8 @@ class Redactor:
         self.has_secrets = False
         """Whether there are values to look for in every text."""
         self._forms: tuple[str, ...] = ()
+        self._joined = ""
+        """All of them in one text."""
         self._numbers: frozenset[int] = frozenset()
         self._shortest = SHORTEST_SHAPE
         self._plain = _PLAIN
@@ -109,11 +111,12 @@ class Redactor:
         usable = [value for value in values if len(value.strip()) >= MIN_SECRET]
         forms = set(self._forms).union(*map(forms_of, usable))
         self._forms = tuple(sorted(forms, key=len))
+        self._joined = "\0".join(self._forms)
         self.has_secrets = bool(self._forms)
         digits = (v.strip() for v in usable)
         self._numbers |= {int(v) for v in digits if v.isascii() and v.isdigit() and len(v) < 1000}
         self._plain = _PLAIN - {int} if self._numbers else _PLAIN
-        self._shortest = min((SHORTEST_SHAPE, *map(len, self._forms[:1])))
+        self._shortest = min((SHORTEST_SHAPE, *map(len, self._forms[:1]), *[PIECE][: len(forms)]))
         # A fresh dictionary, after the forms: who still fills the old one does no harm.
         self._keys = {}
         return bool(usable)
@@ -138,9 +141,7 @@ class Redactor:
             if form in text:
                 spans += _places(form, text)
         if self._forms and size >= PIECE:
-            spans += (
-                span for form in self._forms if len(form) > PIECE for span in _torn(form, text)
-            )
+            spans += self._torn(text)
         for least, hints, shape in SHAPES:
             if least > size:
                 break
@@ -153,6 +154,14 @@ class Redactor:
                 if self.hides(match[1] or match[2]):
                     spans.append(match.span(3))
         return _cover(text, spans) if spans else text
+
+    def _torn(self, text: str) -> list[_Span]:
+        """What is left of secrets that were cut through. Most texts show at once that they have
+        nothing of the kind."""
+        joined = self._joined
+        if MARK not in text and text[:PIECE] not in joined and text[-PIECE:] not in joined:
+            return []
+        return [s for form in self._forms if len(form) > PIECE for s in _torn(form, text)]
 
     def value(self, obj: Any) -> Any:
         """`obj` without secrets; copied only along the way to what is hidden."""
@@ -169,7 +178,7 @@ class Redactor:
         if kind is str:
             spans = [span for form in self._forms if form in obj for span in _places(form, obj)]
             if len(obj) >= PIECE:
-                spans += (s for form in self._forms if len(form) > PIECE for s in _torn(form, obj))
+                spans += self._torn(obj)
             return _cover(obj, spans) if spans else obj
         if kind is int:
             return HIDDEN if obj in self._numbers else obj

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,11 +50,25 @@ def untouched(folder: Path) -> bool:
     return whole and (folder / "trail.db").read_text() == SECRET
 
 
+def mounts() -> str:
+    return Path("/proc/self/mountinfo").read_text()
+
+
+def texts(folder: Path) -> list[str]:
+    return [path.read_text() for path in folder.iterdir() if path.is_file()]
+
+
 async def test_a_folder_looks_empty(make: Make, state: Path, tmp_path: Path) -> None:
     box = make("bubblewrap", state, read=["."])
     ended = await sh(box, tmp_path, "ls -A .toolcrib; cat other .toolcrib/trail.db")
     assert ended.stdout == b"open"
     assert SECRET not in str(ended)
+
+
+async def test_nothing_can_be_put_into_it(make: Make, state: Path, tmp_path: Path) -> None:
+    box = make("bubblewrap", state, write=["."])
+    ended = await sh(box, tmp_path, "chmod 777 .toolcrib; echo x > .toolcrib/x")
+    assert (ended.exit_code != 0, b"Read-only" in ended.stderr) == (True, True)
 
 
 async def test_a_file_cannot_be_read(make: Make, tmp_path: Path) -> None:
@@ -87,9 +100,7 @@ async def test_a_hidden_file_holds_likewise(make: Make, tmp_path: Path, line: st
     await sh(box, tmp_path, line.format("secret.txt"))
     assert (tmp_path / "secret.txt").read_text() == SECRET
     assert (tmp_path / "secret.txt").stat().st_ino == inode
-    assert not any(
-        path.read_text() == SECRET for path in tmp_path.iterdir() if path.name != "secret.txt"
-    )
+    assert texts(tmp_path).count(SECRET) == 1
 
 
 @pytest.mark.parametrize(
@@ -152,6 +163,17 @@ async def test_a_path_within_another_decides(make: Make, tmp_path: Path) -> None
     assert SECRET not in str(ended)
     assert (tmp_path / "sub/new").exists()
     assert untouched(own)
+
+
+async def test_a_read_only_folder_in_one_that_is_written(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "keep").mkdir()
+    (tmp_path / "keep/trail.db").write_text(SECRET)
+    own = (tmp_path / "keep/trail.db", tmp_path / "keep/trail.db-journal")
+    box = make("bubblewrap", *own, read=["keep"])
+    line = "echo x > new; cat keep/trail.db; mv keep gone; echo forged > keep/trail.db-journal"
+    assert SECRET not in str(await sh(box, tmp_path, line, write=["."]))
+    assert (tmp_path / "new").exists()
+    assert untouched(tmp_path / "keep")
 
 
 async def test_a_link_on_the_way_must_not_be_replaceable(make: Make, tmp_path: Path) -> None:
@@ -252,5 +274,6 @@ async def _ready() -> None:
 async def test_nothing_is_left_on_the_host(make: Make, state: Path, tmp_path: Path) -> None:
     box = make("bubblewrap", state, write=["."])
     await sh(box, tmp_path, "true")
-    assert sorted(os.listdir(tmp_path)) == [".toolcrib", "other"]
-    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    assert texts(tmp_path) == ["open"]
+    assert untouched(state)
+    assert str(tmp_path) not in mounts()

@@ -230,4 +230,4 @@ async def test_no_credentials_are_sent(make: Make) -> None:
 def test_without_the_library_there_is_no_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(ConfigError, match=r"pip install 'toolcrib\[http\]'"):
-        TEMPLATE.build()
+        ToolHost([TEMPLATE])
