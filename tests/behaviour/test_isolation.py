@@ -378,3 +378,65 @@ async def test_only_what_can_write_waits_for_the_disk(
         ledger = (await host.start()).store
         # A call that may write is entered as durable, one that only reads is not.
         assert (await ledger.get_call(result.call_id) is not None) is waits
+
+
+async def test_a_profile_may_choose_a_stronger_sandbox(tmp_path: Path) -> None:
+    config = {
+        "sandboxes": {"box": {"type": "bubblewrap"}},
+        "tools": [{"template": "git", "policy": {"root": str(tmp_path)}}],
+        "profiles": {
+            "strong": {
+                "rules": [{"allow": "*"}],
+                "isolation": ["bubblewrap"],
+                "policies": {"git": {"sandbox": "box"}},
+            }
+        },
+    }
+    host = ToolHost(config=config)
+    assert host.explain("git", {"action": "status"}).verdict == "allow"
+    assert [t.name for t in host.tools()] == ["git"]
+
+
+@pytest.mark.parametrize("isolation", [["container"], ["subprocess"]], ids=lambda names: names[0])
+async def test_a_knob_that_brings_a_sandbox_in_is_held_to_the_profile(isolation: list[str]) -> None:
+    config = {
+        "tools": [{"template": "python_code"}],
+        "profiles": {
+            "only": {
+                "rules": [{"allow": "*"}],
+                "isolation": isolation,
+                "policies": {"python_code": {"backend": "process"}},
+            }
+        },
+    }
+    async with ToolHost(config=config) as host:
+        asked = ("python_code", {"code": "1"})
+        assert host.explain(*asked).reason == "sandbox_not_allowed"
+        assert (await host.call(*asked)).reason == "sandbox_not_allowed"
+        assert host.tools() == []
+
+
+async def test_explain_refuses_what_the_executor_would(tmp_path: Path) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+    shell = {"argv": ["cat", "{text}"]}
+    address = {"url": "https://api.example.com/x/{text}"}
+    config = {
+        "tools": [
+            {"name": "show", "kind": "shell", "input_schema": schema, "config": shell},
+            {"name": "get", "kind": "http", "input_schema": schema, "config": address},
+        ]
+    }
+    async with ToolHost(config=config) as host:
+        for name, value in (("show", "--help"), ("get", "../admin")):
+            said = host.explain(name, {"text": value})
+            done = await host.call(name, {"text": value})
+            assert (said.verdict, said.reason) == ("deny", done.reason)
+            assert done.status == "denied"
+            assert said.steps[-1].gate == "executor"
+            events = await host.trail(call_id=done.call_id)
+            assert "call.started" not in [event.type for event in events]

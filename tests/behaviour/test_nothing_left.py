@@ -22,6 +22,7 @@ from support import ENDINGS
 from executing import children, descriptors, until
 from needs import needs
 from toolcrib import ToolHost
+from toolcrib.sandbox.once import forget
 from toolcrib.testing import ApprovalSimulator
 
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -233,3 +234,19 @@ async def test_a_host_that_stops_in_the_middle_leaves_nothing(place: Path) -> No
         assert set(await stay()) == {"host_stopping"}
         await until(lambda: children() == before[0] and descriptors() <= before[1])
     assert working_in(place) == set()
+
+
+async def test_trying_sandboxes_ends_with_the_host_also_after_reloads() -> None:
+    needs("bwrap", "bubblewrap")
+    forget()
+    shell: dict[str, Any] = {"argv": ["true"], "sandbox": "box"}
+    config = {
+        "sandboxes": {"box": {"type": "bubblewrap"}},
+        "tools": [{"name": "t", "kind": "shell", "config": shell}],
+    }
+    before = children(), descriptors(), len(asyncio.all_tasks())
+    async with ToolHost(config=config) as host:
+        for _ in range(3):
+            await asyncio.sleep(0.02)
+            await host.reload()
+    assert (children(), descriptors(), len(asyncio.all_tasks())) == before

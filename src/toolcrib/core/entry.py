@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from toolcrib.core.protocols import Sandbox
 
 Execute = Callable[[ToolContext], Awaitable[Any]]
+Places = Callable[[ToolPolicy], "tuple[Sandbox, ...]"]
 
 
 class Unavailable(NamedTuple):
@@ -31,6 +32,7 @@ class Entry:
         "defaults",
         "execute",
         "owner",
+        "places",
         "policy",
         "sandboxes",
         "spec",
@@ -48,6 +50,7 @@ class Entry:
         convert: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         unavailable: Unavailable | None = None,
         sandboxes: tuple[Sandbox, ...] = (),
+        places: Places | None = None,
     ) -> None:
         self.spec = spec
         self.execute = execute
@@ -60,7 +63,9 @@ class Entry:
         """From JSON arguments to the types that the function is annotated with."""
         self.unavailable = unavailable
         self.sandboxes = sandboxes
-        """Where its commands run."""
+        """Where its commands run under its own policy."""
+        self.places = places
+        """Says where they run under another one; None when the policy does not decide it."""
 
     def under(self, policy: ToolPolicy) -> Entry:
         """The same entry with another policy."""
@@ -70,9 +75,15 @@ class Entry:
         """The same entry under another description."""
         return self._with(spec=spec)
 
-    def within(self, sandboxes: Iterable[Sandbox]) -> Entry:
+    def within(self, sandboxes: Iterable[Sandbox], places: Places | None = None) -> Entry:
         """The same entry, whose commands run in these sandboxes."""
-        return self._with(sandboxes=tuple(sandboxes))
+        return self._with(sandboxes=tuple(sandboxes), places=places)
+
+    def sandboxes_under(self, policy: ToolPolicy | None) -> tuple[Sandbox, ...]:
+        """Where its commands run under the policy of a profile. Raises `ConfigError`."""
+        if self.places is None or policy is None or policy == self.policy:
+            return self.sandboxes
+        return self.places(policy)
 
     def marked(self, unavailable: Unavailable | None) -> Entry:
         """The same entry, unavailable or available again."""

@@ -100,8 +100,9 @@ class Executor(Protocol):
 
     An executor may have `bind(spec, workshop)`, which reads a spec's `config` once, when the tool
     is registered: it raises `SpecError` (with `key` inside `config`, and the cure) for a wrong one
-    and returns what runs the calls in place of `execute`. One that holds something open has
-    `async aclose()`.
+    and returns what runs the calls in place of `execute`. That may have `check(ctx)`, pure and
+    quick, which raises `Denial` for arguments it would refuse: it is asked before people are, and
+    by `explain`. An executor that holds something open has `async aclose()`.
     """
 
     kind: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from toolcrib.core.context import ToolContext
@@ -82,7 +83,7 @@ class HttpExecutor:
             request, response = await send(request, max_bytes)
             return output_of(request, response, form, pointer)
 
-        return execute
+        return _Bound(execute, lambda ctx: plan.request(ctx.arguments))
 
     async def execute(self, ctx: ToolContext) -> Any:
         """Run one call of a tool that was not bound."""
@@ -93,6 +94,18 @@ class HttpExecutor:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+
+
+class _Bound:
+    """One HTTP tool."""
+
+    def __init__(self, execute: Execute, check: Callable[[ToolContext], object]) -> None:
+        self._execute = execute
+        self.check = check
+        """Refuses what can be no part of a request; nothing is sent for that."""
+
+    def __call__(self, ctx: ToolContext) -> Awaitable[Any]:
+        return self._execute(ctx)
 
 
 def _private(settings: Settings) -> Private:

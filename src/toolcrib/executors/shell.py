@@ -38,7 +38,7 @@ class ShellExecutor:
         """Read the command once; raises `SpecError` with the key and the cure."""
         config = read_config(spec)
         sandbox = workshop.sandbox(config.sandbox or "subprocess")
-        return _Command(spec.name, config, sandbox, workshop).execute
+        return _Command(spec.name, config, sandbox, workshop)
 
     async def execute(self, ctx: ToolContext) -> Any:
         """Run a call of a spec that was not bound before."""
@@ -70,7 +70,12 @@ class _Command:
         self.variable = {n: e for n, e in config.env.items() if names_in([e])}
         self.program = self._find()
 
-    async def execute(self, ctx: ToolContext) -> Any:
+    def check(self, ctx: ToolContext) -> None:
+        """Refuse what can be no part of a command line; nothing is started for that."""
+        self.config.template.render(ctx.arguments)
+        _filled(self.variable, ctx.arguments, self.config.template.rules)
+
+    async def __call__(self, ctx: ToolContext) -> Any:
         config = self.config
         arguments = ctx.arguments
         rest = config.template.render(arguments)

@@ -11,7 +11,7 @@ from toolcrib.catalog.signature import Signature, describe
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import ToolPolicy
-from toolcrib.core.protocols import Binder, Executor
+from toolcrib.core.protocols import Binder, Executor, Sandbox
 from toolcrib.core.schema import admit, fill_defaults
 from toolcrib.core.spec import ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
@@ -115,13 +115,20 @@ class Entries:
             raise
         except Exception as error:
             raise _broken(f"the template {template.name} could not be built", error) from error
+
+        def places(other: ToolPolicy) -> tuple[Sandbox, ...]:
+            again = self.workshop(folder)
+            template.build(other, again)
+            return tuple(again.taken.values())
+
+        taken = lent.taken.values()
         if isinstance(thing, ToolSpec) or not callable(thing):
-            return self.make(thing, owner=owner).under(policy).within(lent.taken.values())
+            return self.make(thing, owner=owner).under(policy).within(taken, places)
         given: dict[str, Any] = {"name": template.name, **(overrides or {}), "policy": type(policy)}
         if owner is not None:
             given["source"] = owner
         made = self.from_definition(define(thing, **given), owner=owner, policy=policy)
-        return made.within(lent.taken.values())
+        return made.within(taken, places)
 
     def _per_session(self, definition: Definition) -> Execute:
         """Run on the session's own instance; a call without a session gets one for itself."""

@@ -106,7 +106,8 @@ class ToolHost:
         self.calling = Calling(self)
         self.sources = Sources(self)
         """The providers, and how they are."""
-        self._probing: asyncio.Task[Any] | None = None
+        self._probing: list[asyncio.Task[Any]] = []
+        """Searches for sandboxes that can be used; an earlier one may still go on."""
         self._parts: Parts | None = None
         self._run: Callable[..., Coroutine[Any, Any, ToolResult]] | None = None
         self._lock = threading.RLock()
@@ -431,7 +432,8 @@ class ToolHost:
     def _probe(self) -> None:
         """Find out in the background which sandboxes can be used here."""
         if any(entry.sandboxes for entry in self.catalog.snapshot().values()):
-            self._probing = asyncio.ensure_future(try_sandboxes(self.catalog))
+            going = [task for task in self._probing if not task.done()]
+            self._probing = [*going, asyncio.ensure_future(try_sandboxes(self.catalog))]
 
     async def stop(self) -> None:
         """Let running calls end, close sessions, write what is left, close the store."""
@@ -446,7 +448,8 @@ class ToolHost:
             for session in list(self.callers.sessions.values()):
                 await session.close()
             await self.sources.stop()
-            await stop_probing(self._probing)
+            for probing in self._probing:
+                await stop_probing(probing)
             await self._entries.close()
         finally:
             self._closed = True

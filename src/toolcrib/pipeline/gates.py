@@ -16,7 +16,7 @@ from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Match, Profile, Rule, When
 from toolcrib.core.protocols import Gate
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import Denial
+from toolcrib.errors import Denial, ToolFailure
 from toolcrib.pipeline.constraints import compile_constraint, describe, reason_of
 from toolcrib.pipeline.patterns import any_glob
 from toolcrib.reasons import is_reason
@@ -208,6 +208,27 @@ def policy_check(policy: ToolPolicy | None, spec: ToolSpec, source: str | None) 
         return said
 
     return Check("policy", None, test)
+
+
+def executor_check(execute: Any, spec: ToolSpec) -> Check | None:
+    """What the tool's executor would refuse by the arguments alone: refused before people are
+    asked and before anything starts, and shown by `explain`."""
+    check: Any = getattr(execute, "check", None)
+    if check is None:
+        return None
+    rule = f"arguments of {spec.kind} tools"
+
+    def test(ctx: ToolContext) -> Decision:
+        try:
+            check(ctx)
+        except Denial as denial:
+            details = denial.details or None
+            return Decision.deny(denial.reason, denial.message, rule=rule, details=details)
+        except ToolFailure:
+            return ABSTAIN  # no refusal: the call itself says it
+        return ABSTAIN
+
+    return Check("executor", None, test)
 
 
 def gate_check(gate: Gate) -> Check:

@@ -24,6 +24,7 @@ from toolcrib.pipeline.gates import (
     Check,
     ask_check,
     constant,
+    executor_check,
     fault,
     gate_check,
     matches,
@@ -148,7 +149,7 @@ class Plan:
         self.name = spec.name
         self.gates = tuple(gates)
         self.checks = _checks(self, gates, policy_source)
-        self.refusal = _refusal(entry, profile, _settle(self.checks)[0])
+        self.refusal = _refusal(entry, profile, self.policy, _settle(self.checks)[0])
         self.outage = _outage(entry, missing)
         """Why the tool cannot run now; it stays listed all the same."""
         self._validator: Validator | None = None
@@ -298,7 +299,13 @@ def _checks(plan: Plan, gates: Sequence[Gate], policy_source: str | None) -> tup
     source = spec.source
     if profile is not None and spec.name in profile.policies:
         source = policy_source or profile.source or source
-    found = [first, role_check(spec), tool_check(spec), policy_check(plan.policy, spec, source)]
+    found = [
+        first,
+        role_check(spec),
+        tool_check(spec),
+        policy_check(plan.policy, spec, source),
+        executor_check(plan.entry.execute, spec),
+    ]
     return (*(c for c in found if c is not None), *(gate_check(g) for g in gates))
 
 
@@ -324,7 +331,9 @@ def _settle(checks: Sequence[Check]) -> tuple[Decision, str]:
     return best, gate
 
 
-def _refusal(entry: Entry, profile: Profile | None, base: Decision) -> Decision | None:
+def _refusal(
+    entry: Entry, profile: Profile | None, policy: ToolPolicy | None, base: Decision
+) -> Decision | None:
     """What refuses every call of this tool, whoever makes it: found before validation."""
     if base.verdict == "deny":
         return base
@@ -338,14 +347,18 @@ def _refusal(entry: Entry, profile: Profile | None, base: Decision) -> Decision 
                 source=profile.source,
                 details={"pinned": pinned, "found": entry.spec.digest},
             )
-        return _unsafe(entry, profile)
+        return _unsafe(entry, profile, policy)
     return None
 
 
-def _unsafe(entry: Entry, profile: Profile) -> Decision | None:
+def _unsafe(entry: Entry, profile: Profile, policy: ToolPolicy | None) -> Decision | None:
     """What is wrong with where the tool's commands run, in the eyes of the profile."""
     accepted = profile.isolation
-    for sandbox in entry.sandboxes:
+    try:
+        sandboxes = entry.sandboxes_under(policy)
+    except Exception as error:  # a template may be anybody's: where it runs must be known
+        return fault(f"template of {entry.name}", type(error).__name__)
+    for sandbox in sandboxes:
         if sandbox.type in accepted if accepted is not None else sandbox.type != NAMED_ONLY:
             continue
         return Decision.deny(
