@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -395,3 +396,60 @@ async def test_limits_whose_clock_fails(limits: dict[str, Any], from_the_start: 
             assert (await host.call("work")).success
             work.runs, clock.broken = 0, True
         await assert_refused(host, await host.call("work"), "guard_failed", work)
+
+
+SLOW = {"version": 1, "host": {"guard_time": "20ms"}}
+
+
+def _slowly() -> Decision:
+    time.sleep(0.05)
+    return Decision.allow()
+
+
+class Slow(ToolPolicy):
+    """A policy that takes its time."""
+
+    def check(self, ctx: ToolContext) -> Decision | None:
+        _slowly()
+        return None
+
+
+@pytest.mark.parametrize("guard", ["gate", "policy"])
+async def test_a_guard_that_takes_too_long_refuses(guard: str) -> None:
+    ran: list[int] = []
+    policy = Slow if guard == "policy" else None
+
+    @tool(effects=["read"], policy=policy)
+    async def look() -> None:
+        """Look."""
+        ran.append(1)
+
+    gates = [Gate(check=_slowly)] if guard == "gate" else []
+    async with ToolHost([look], config=SLOW, gates=gates) as host:
+        result = await host.call("look")
+        assert (result.status, result.reason) == ("denied", "guard_failed")
+        assert ran == []
+        types = [event.type for event in await host.trail(call_id=result.call_id)]
+        assert types[-1] == "call.denied"
+
+
+async def test_a_guard_that_takes_too_long_after_a_wait_refuses() -> None:
+    ran: list[int] = []
+    calls: list[int] = []
+
+    class Later(ToolPolicy):
+        def check(self, ctx: ToolContext) -> Decision | None:
+            calls.append(1)
+            if len(calls) > 1:
+                _slowly()
+            return None
+
+    @tool(effects=["read"], policy=Later, requires_approval=True)
+    async def look() -> None:
+        """Look."""
+        ran.append(1)
+
+    async with ToolHost([look], config=SLOW, approver=lambda request: True) as host:
+        result = await host.call("look")
+    assert (result.status, result.reason) == ("denied", "guard_failed")
+    assert ran == []

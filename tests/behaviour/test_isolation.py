@@ -331,7 +331,7 @@ def git(**knobs: Any) -> dict[str, Any]:
         ({"allowed_actions": ["push"]}, set()),
         ({"allowed_actions": ["push"], "allow_push": True}, {"write", "egress"}),
     ],
-    ids=str,
+    ids=["reading", "committing", "never pushing", "pushing"],
 )
 def test_effects_follow_the_policy(
     knobs: dict[str, Any], effects: set[str], tmp_path: Path

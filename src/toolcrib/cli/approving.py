@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.approvals.terminal import Records, TerminalApprover
 from toolcrib.cli.output import left, say
 from toolcrib.cli.project import Project, me
 from toolcrib.core.approval import ApprovalDecision, ApprovalRequest
 from toolcrib.core.result import Failure, ToolResult
 
 if TYPE_CHECKING:
+    from toolcrib.approvals.terminal import Records
     from toolcrib.core.spec import ToolSpec
     from toolcrib.host.host import ToolHost
 
@@ -44,8 +44,8 @@ class Desk:
         self.asked = asyncio.Event()
         self._kept = project.store is not None
         self._wait = wait
-        at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-        self._terminal = TerminalApprover(by=me()) if at_terminal else None
+        self._at_terminal = at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+        self._records: Records | None = None
         rules = project.config.profiles.get(profile or "")
         # An answer counts through one door; without a say, it only wants to know of the question.
         answers = at_terminal and (rules is None or "cli" in rules.approval.via)
@@ -53,15 +53,14 @@ class Desk:
 
     def use_records(self, records: Records) -> None:
         """Take what the host knows, for the person at the terminal."""
-        if self._terminal is not None:
-            self._terminal.use_records(records)
+        self._records = records
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """The answer given here, or word to the person where to answer."""
         self.request = request
         self.asked.set()
-        if self._terminal is not None and "cli" in request.via:
-            decision = await self._terminal.ask(request)
+        if self._at_terminal and "cli" in request.via:
+            decision = await self._ask_here(request)
             if decision.answer != "escalate":
                 return decision
         if not self._kept:
@@ -69,6 +68,15 @@ class Desk:
             return ApprovalDecision(answer="deny", note=text, by="toolcrib")
         self._tell(request)
         return _ESCALATE
+
+    async def _ask_here(self, request: ApprovalRequest) -> ApprovalDecision:
+        # Most calls ask nobody, and need not wait until this is imported.
+        from toolcrib.approvals.terminal import TerminalApprover
+
+        terminal = TerminalApprover(by=me())
+        if self._records is not None:
+            terminal.use_records(self._records)
+        return await terminal.ask(request)
 
     def _tell(self, request: ApprovalRequest) -> None:
         why = request.message or request.rule or f"{request.gate} asks"

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.approvals.terminal import TerminalApprover
 from toolcrib.cli.output import Mistake, clock, put, put_lines, say, took
 from toolcrib.cli.project import Project, me
 from toolcrib.core.events import Event, decode_record, events_of
 from toolcrib.host.history import CallSummary, Wanted
 
 if TYPE_CHECKING:
+    from toolcrib.approvals.terminal import TerminalApprover
     from toolcrib.core.approval import ApprovalRequest
     from toolcrib.core.chain import Block
     from toolcrib.core.protocols import Store
@@ -126,6 +126,8 @@ def watch_approvals(project: Project, as_json: bool) -> None:
 
 
 async def _watch(project: Project, as_json: bool) -> None:
+    from toolcrib.approvals.terminal import TerminalApprover
+
     async with project.desk() as host:
         store = (await host.start()).store
         terminal = TerminalApprover(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,19 +56,24 @@ class Project:
         from toolcrib.host.host import ToolHost
         from toolcrib.host.probing import try_sandboxes
 
-        host = ToolHost(config=self.config, store="memory")
-        with stdout_is_talk():
-            host.load()
-        boxes = any(entry.sandboxes for entry in host.catalog.snapshot().values())
-        if not boxes and not host.sources.wanted:
-            return work(host)
-
-        async def looking() -> T:
-            async with host:
-                await try_sandboxes(host.catalog)
+        with _no_compiled_files():
+            if self.config.exporters:
+                self.host()  # for their mistakes: nobody is told of what only looks
+            host = ToolHost(config=_quiet(self.config), store="memory")
+            # What is hidden from sandboxes is hidden here, too.
+            host.own_files.note_config(self.config)
+            with stdout_is_talk():
+                host.load()
+            boxes = any(entry.sandboxes for entry in host.catalog.snapshot().values())
+            if not boxes and not host.sources.wanted:
                 return work(host)
 
-        return run(looking())
+            async def looking() -> T:
+                async with host:
+                    await try_sandboxes(host.catalog)
+                    return work(host)
+
+            return run(looking())
 
     def desk(self) -> ToolHost:
         """A host without tools: enough to answer people's questions, and no code of theirs runs."""
@@ -95,6 +102,22 @@ class Project:
                 await store.close()
 
         return asyncio.run(reading())
+
+
+def _quiet(config: HostConfig) -> HostConfig:
+    """The configuration for a host that leaves nothing behind: no key, no anchor, no exporters."""
+    settings = replace(config.settings, store=None, audit_key=None, audit_anchor=None)
+    return replace(config, settings=settings, exporters=())
+
+
+@contextmanager
+def _no_compiled_files() -> Generator[None]:
+    """Modules that tools import inside leave no compiled files beside them."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def open_project(given: str | None) -> Project:

@@ -37,10 +37,13 @@ def check(config: str | None, as_json: bool) -> int:
                 put(_placed(mistake, path))
             say(f"{many(len(mistakes), 'mistake')}. Nothing was changed.")
         return 2
-    profiles = len(project.config.profiles)
+    providers = len(host.config.providers)
+    counts = [(len(host.catalog), "tool"), (providers, "provider")]
+    counts = [each for each in counts if each[0] or each[1] != "provider"]
+    counts.append((len(project.config.profiles), "profile"))
     if as_json:
         put_json({"ok": True, "problems": []})
-    say(f"{path}: ok. {many(len(host.catalog), 'tool')}, {many(profiles, 'profile')}.")
+    say(f"{path}: ok. {', '.join(many(number, word) for number, word in counts)}.")
     return 0
 
 

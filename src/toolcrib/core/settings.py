@@ -38,6 +38,8 @@ class HostSettings:
     """Bytes of arguments."""
     threads: int = 32
     """Threads for synchronous functions."""
+    guard_time: float = 5.0
+    """Seconds that the gates and policies may take for one call; one that takes longer failed."""
     ready: float = 10.0
     """Seconds that `async with` waits for providers to come up; later ones come when they come."""
     drain: float = 10.0

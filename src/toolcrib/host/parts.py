@@ -95,8 +95,9 @@ class Parts:
 
     def renew(self, settings: HostSettings, redactor: Redactor) -> None:
         """Take over changed settings."""
-        self.pipeline.settings = self.pipeline.record.settings = settings
-        self.pipeline.hider = self.pipeline.record.hider = redactor
+        self.pipeline.take(settings, redactor)
+        self.pipeline.record.settings = settings
+        self.pipeline.record.hider = redactor
         self.pipeline.asking = Asking(self.inbox, redactor, self.host.clock)
 
     def new_call_id(self) -> str:

@@ -147,6 +147,8 @@ class Leases:
 def _state(result: ToolResult) -> CallState:
     if result.status == "denied":
         return "denied"
+    if result.error is not None and result.error.still_running:
+        return "outcome_unknown"
     if result.reason == "cancelled":
         return "cancelled"
     return "done" if result.status == "ok" else "failed"

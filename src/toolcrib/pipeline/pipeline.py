@@ -63,9 +63,8 @@ class Pipeline:
         runtime: Any,
         ledger: Ledger,
     ) -> None:
-        self.settings = settings
+        self.take(settings, hider)
         self.trail = trail
-        self.hider = hider
         self.leases = Leases(ledger, trail, clock, settings.lease)
         self.record = Recorder(settings, trail, hider, self.leases)
         self.asking = Asking(asker, hider, clock)
@@ -81,6 +80,12 @@ class Pipeline:
             self._prefix.__add__, map(str, itertools.count(1))
         ).__next__
         """A call id: this host's run, and a count."""
+
+    def take(self, settings: HostSettings, hider: Hider) -> None:
+        """Go by these settings from now on."""
+        self.settings = settings
+        self.hider = hider
+        self._guard_ns = int(settings.guard_time * 1e9)
 
     async def run(
         self,
@@ -141,6 +146,8 @@ class Pipeline:
         flight.decision, flight.gate = decision, gate
         flight.started = started = monotonic_ns()
         flight.decide_ns = started - began
+        if started - began > self._guard_ns and seat.dynamic:
+            decision, gate = fault("decide", "took too long"), "decide"
         if decision.verdict == "deny":
             return await self._refuse(flight, decision, gate)
 
@@ -414,7 +421,10 @@ class Pipeline:
             prepare(plan, flight, arguments, self.settings.max_arguments)
         except Invalid as invalid:
             return invalid.result(flight)
+        began = monotonic_ns()
         said = decide(plan, flight)
+        if monotonic_ns() - began > self._guard_ns:
+            return fault("decide", "took too long")
         if said.verdict == "ask" and plan.revision != asked_under:
             return Decision.deny("approval_expired", "the rules changed while the call waited")
         return said

@@ -103,6 +103,12 @@ HOST = Section(
             default=str(_HOST.threads),
         ),
         Setting(
+            name="guard_time",
+            kind=DURATION,
+            doc="how long gates and policies may take for one call; longer counts as failed",
+            default=format_duration(_HOST.guard_time),
+        ),
+        Setting(
             name="ready",
             kind=PAUSE,
             doc="how long starting waits for providers; a call of a missing tool waits longer",

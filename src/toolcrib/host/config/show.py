@@ -19,7 +19,17 @@ _SECRET_KEY = re.compile(
     r"(?:^|[_-])(?:secret|password|passwd|token|credential|authorization|api[_-]?key)s?$", re.I
 ).search
 _DURATIONS = frozenset(
-    {"timeout", "deadline", "drain", "lease", "ready", "queue_timeout", "backoff", "max_backoff"}
+    {
+        "timeout",
+        "deadline",
+        "guard_time",
+        "drain",
+        "lease",
+        "ready",
+        "queue_timeout",
+        "backoff",
+        "max_backoff",
+    }
 )
 _PLACES = frozenset({"source", "base", "lines", "place"})
 
