@@ -159,7 +159,7 @@ async def test_a_tool_without_commands_does_not_care(tmp_path: Path) -> None:
         ({"sandbox": None}, ["room"], "no sandbox is named here"),
         ({"sandbox": "heer"}, ["room"], "Did you mean here?"),
         ({"sandbox": "walls"}, None, "isolation: [landlock]"),
-        ({"sandbox": 7}, None, "expected `str | null`"),
+        ({"sandbox": 7}, None, "must be text or null, not 7"),
     ],
     ids=str,
 )

@@ -14,7 +14,7 @@ from toolcrib.core.approval import ApprovalDecision, ApprovalRequest
 from toolcrib.core.result import Failure, ToolResult
 
 if TYPE_CHECKING:
-    from toolcrib.approvals.terminal import Records
+    from toolcrib.approvals.terminal import Records, TerminalApprover
     from toolcrib.core.spec import ToolSpec
     from toolcrib.host.host import ToolHost
 
@@ -45,6 +45,7 @@ class Desk:
         self._kept = project.store is not None
         self._wait = wait
         self._at_terminal = at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+        self._terminal: TerminalApprover | None = None
         self._records: Records | None = None
         rules = project.config.profiles.get(profile or "")
         # An answer counts through one door; without a say, it only wants to know of the question.
@@ -73,10 +74,11 @@ class Desk:
         # Most calls ask nobody, and need not wait until this is imported.
         from toolcrib.approvals.terminal import TerminalApprover
 
-        terminal = TerminalApprover(by=me())
-        if self._records is not None:
-            terminal.use_records(self._records)
-        return await terminal.ask(request)
+        if self._terminal is None:
+            self._terminal = TerminalApprover(by=me())
+            if self._records is not None:
+                self._terminal.use_records(self._records)
+        return await self._terminal.ask(request)
 
     def _tell(self, request: ApprovalRequest) -> None:
         why = request.message or request.rule or f"{request.gate} asks"

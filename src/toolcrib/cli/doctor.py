@@ -17,7 +17,7 @@ from toolcrib import __version__
 from toolcrib.cli.health import Finding, living
 from toolcrib.cli.options import common
 from toolcrib.cli.output import Mistake, many, put_json, put_lines, say
-from toolcrib.cli.project import Project, open_project
+from toolcrib.cli.project import Project, counted, open_project
 from toolcrib.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def _examine(config: str | None) -> Iterator[Finding]:
     project: Project | None = None
     try:
         project = open_project(config)
-        tools = many(len(project.host().catalog), "tool")
-        profiles = many(len(project.config.profiles), "profile")
-        yield Finding("config", "ok", f"{project.path}: {tools}, {profiles}")
+        yield Finding("config", "ok", f"{project.path}: {counted(project.host())}")
     except ConfigError as error:
         cure = "`toolcrib config check` lists all mistakes"
         yield Finding("config", "fail", str(error), cure)

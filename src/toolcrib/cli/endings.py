@@ -17,6 +17,7 @@ from toolcrib.reasons import reason
 
 _TEXT = 38
 _VERDICTS = {"allow": "allowed", "ask": "a person is asked", "deny": "denied"}
+_DOWN = frozenset({"tool_unavailable", "sandbox_unavailable"})
 
 
 def exit_code(result: ToolResult) -> int:
@@ -135,8 +136,11 @@ def show_explanation(said: Explanation) -> None:
             line += [(verdict, True), (" " * (8 - len(verdict)), False)]
         source = f"{' ' * max(0, _TEXT - len(text))}   {step.source}" if step.source else ""
         lines.append([*line, (text + source, False)])
-    verdict = _VERDICTS[said.verdict]
-    end = f"Verdict: {verdict}. deny beats ask beats allow. Nothing was run."
+    if said.reason in _DOWN:
+        end = "Verdict: cannot run now. Nothing was run."
+    else:
+        verdict = _VERDICTS[said.verdict]
+        end = f"Verdict: {verdict}. deny beats ask beats allow. Nothing was run."
     put_lines([*lines, [], [(end, False)]])
 
 

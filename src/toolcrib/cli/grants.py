@@ -82,12 +82,11 @@ def revoke(ids: tuple[str, ...], config: str | None, as_json: bool) -> int:
     return 0 if all(gone for _, gone in fates) else 2
 
 
-def covering_call(project: Project, host: ToolHost, said: Explanation) -> Grant | None:
-    """The grant that lets an explained call pass without a question."""
+def covering_call(found: list[Grant], host: ToolHost, said: Explanation) -> Grant | None:
+    """The one of these grants that lets an explained call pass without a question."""
     plan = host.planner.plan(said.tool, host.callers.profile(said.profile), None)
     if plan is None or said.verdict != "ask":
         return None
-    found = _live(project)
     # A call from the command line has no session that outlives it.
     return _first(found, said.tool, plan.spec.digest, said.principal, None, plan.revision)
 
@@ -95,7 +94,7 @@ def covering_call(project: Project, host: ToolHost, said: Explanation) -> Grant 
 def covering_request(project: Project, request: ApprovalRequest) -> Grant | None:
     """The grant that lets calls like the one in question pass."""
     return _first(
-        _live(project),
+        live_grants(project),
         request.tool,
         request.digest,
         request.principal,
@@ -110,7 +109,7 @@ def told(grant: Grant) -> str:
     return f"{grant.id} until {until}"
 
 
-def _live(project: Project) -> list[Grant]:
+def live_grants(project: Project) -> list[Grant]:
     async def work(store: Store) -> list[Grant]:
         return await store.grants(live=True)
 

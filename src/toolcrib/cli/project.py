@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib.cli.output import Mistake, stdout_is_talk
+from toolcrib.cli.output import Mistake, many, stdout_is_talk
 from toolcrib.core.settings import HostConfig
 
 if TYPE_CHECKING:
@@ -139,6 +139,14 @@ def open_project(given: str | None) -> Project:
         key=None if key is None else Path(key),
         anchor=None if settings.audit_anchor is None else Path(settings.audit_anchor),
     )
+
+
+def counted(host: ToolHost) -> str:
+    """`2 tools, 1 provider, 1 profile`; providers only where there are some."""
+    config = host.config
+    providers = [many(len(config.providers), "provider")] if config.providers else []
+    words = [many(len(host.catalog), "tool"), *providers, many(len(config.profiles), "profile")]
+    return ", ".join(words)
 
 
 def find_config(given: str | None) -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolcrib.cli.options import caller, common, seconds
-from toolcrib.cli.output import Mistake, put, put_json, say, table
+from toolcrib.cli.output import Mistake, put, put_json, say
 
 if TYPE_CHECKING:
     from toolcrib.cli.project import Project
@@ -84,13 +84,14 @@ def call(
         put_json(result.to_dict())
     elif result.error is None:
         show_output(result)
+        _warn_of_forgetting(host, name)
     else:
         given = {"--input": source, "--profile": profile, "--as": who, "--config": config}
         more = [word for key, value in given.items() if value for word in (key, value)]
         show_failure(
             name,
             result.error,
-            spec=spec,
+            spec=host.get(name),
             given=arguments,
             words=[*pairs, *more],
             status=result.status,
@@ -118,8 +119,7 @@ def explain(
     """Who may, and why. The code of the real decision; nothing runs."""
     from toolcrib.cli.arguments import read_arguments
     from toolcrib.cli.endings import show_explanation, unknown
-    from toolcrib.cli.grants import covering_call as granted
-    from toolcrib.cli.grants import told
+    from toolcrib.cli.grants import covering_call, live_grants, told
     from toolcrib.cli.project import open_project
 
     if every == (name is not None):
@@ -127,16 +127,21 @@ def explain(
     project = open_project(config)
     check_profile(project, profile)
     if name is None:
-        _show_all(project.look(lambda host: _explain_all(host, project, who, profile)), as_json)
+        from toolcrib.cli.overview import overview, show_overview
+
+        found = project.look(
+            lambda host: overview(host, who, profile, _session(host, project, who, profile))
+        )
+        show_overview(found, as_json)
         return 0
-    tool = name
+    tool, grants = name, live_grants(project)
 
     def look(host: ToolHost) -> tuple[Explanation, Grant | None]:
         session = _session(host, project, who, profile)
         spec = host.get(tool)
         arguments = read_arguments(pairs, source, spec.input_schema if spec is not None else None)
         said = host.explain(tool, arguments, principal=who, profile=profile, session=session)
-        return said, None if said.reason == "unknown_tool" else granted(project, host, said)
+        return said, covering_call(grants, host, said)
 
     said, grant = project.look(look)
     if as_json:
@@ -162,49 +167,15 @@ def _session(
         return None
 
 
-def _explain_all(
-    host: ToolHost, project: Project, who: str | None, profile: str | None
-) -> list[dict[str, Any]]:
-    from toolcrib.cli.samples import sample_arguments
-
-    session = _session(host, project, who, profile)
-    listed = {tool.name for tool in host.tools(profile=profile, principal=who, session=session)}
-    rows: list[dict[str, Any]] = []
-    for name in sorted(host.catalog.snapshot()):
-        spec = host.get(name)
-        arguments = sample_arguments(spec.input_schema) if spec is not None else {}
-        said = host.explain(name, arguments, principal=who, profile=profile, session=session)
-        # A tool that is listed can be called with some arguments: a no was about these ones.
-        depends = said.verdict == "deny" and name in listed
-        step = next((s for s in said.steps if s.verdict == said.verdict), None)
-        message = said.message or (step.rule if step is not None else None)
-        if depends and step is not None:
-            message = f"{step.gate} looks at the arguments"
-        rows.append(
-            {
-                "tool": name,
-                "verdict": "depends" if depends else said.verdict,
-                "reason": None if depends else said.reason,
-                "message": message,
-                "source": step.source if step is not None else None,
-            }
-        )
-    return rows
-
-
-def _show_all(rows: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        put_json(rows)
-        return
-    table(
-        ("tool", "verdict", "reason", "because", "source"),
-        [
-            (r["tool"], r["verdict"], r["reason"] or "", r["message"] or "", r["source"] or "")
-            for r in rows
-        ],
-    )
-    if any(row["verdict"] == "depends" for row in rows):
-        say("depends: the answer depends on the arguments; explain one call to see it.")
+def _warn_of_forgetting(host: ToolHost, name: str) -> None:
+    """Say that what was just written is lost already: the process that keeps it ends here."""
+    spec = host.get(name)
+    for provider, given in host.config.providers.items():
+        kept = given.get("type") != "storage" or given.get("backend", "memory") != "memory"
+        if kept or spec is None or spec.name != f"{given.get('prefix') or provider}-write":
+            continue
+        cure = "write backend: sqlite to keep it"
+        say(f"{provider} keeps this until this process ends; {cure}")
 
 
 def check_profile(project: Project, profile: str | None) -> None:

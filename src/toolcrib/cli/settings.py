@@ -11,7 +11,7 @@ import click
 
 from toolcrib.cli.options import PlainGroup, common, debug_option, json_option
 from toolcrib.cli.output import Mistake, many, put, put_json, say
-from toolcrib.cli.project import find_config, open_project
+from toolcrib.cli.project import counted, find_config, open_project
 from toolcrib.errors import ConfigError
 
 
@@ -37,13 +37,9 @@ def check(config: str | None, as_json: bool) -> int:
                 put(_placed(mistake, path))
             say(f"{many(len(mistakes), 'mistake')}. Nothing was changed.")
         return 2
-    providers = len(host.config.providers)
-    counts = [(len(host.catalog), "tool"), (providers, "provider")]
-    counts = [each for each in counts if each[0] or each[1] != "provider"]
-    counts.append((len(project.config.profiles), "profile"))
     if as_json:
         put_json({"ok": True, "problems": []})
-    say(f"{path}: ok. {', '.join(many(number, word) for number, word in counts)}.")
+    say(f"{path}: ok. {counted(host)}.")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import msgspec
 
 from toolcrib.core.decision import Decision
+from toolcrib.core.jsontext import shown
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
 
@@ -68,14 +70,16 @@ class ToolPolicy:
             if name in knobs:
                 try:
                     value = msgspec.convert(knobs[name], wanted)
-                except msgspec.ValidationError as error:
-                    raise ConfigError(
-                        f"{kind}.{name}: {str(error)[0].lower()}{str(error)[1:]}", key=name
-                    ) from None
+                except msgspec.ValidationError:
+                    raise _unfit(f"{kind}.{name}", name, wanted, knobs[name]) from None
             elif name in type(self)._defaults:
                 value = copy.deepcopy(type(self)._defaults[name])
             else:
-                raise ConfigError(f"{kind} needs the setting {name!r}", key=name)
+                raise ConfigError(
+                    f"{kind} needs the setting {name!r}",
+                    key=name,
+                    cure=f"Add {name}: {_words(wanted)}",
+                )
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -118,6 +122,41 @@ class ToolPolicy:
     def ask(self, message: str | None = None) -> Decision:
         """Have a person decide."""
         return Decision.ask(message)
+
+
+_NAMES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+    type(None): "null",
+}
+
+
+def _words(wanted: Any) -> str:
+    """What a knob of this type can be, in words."""
+    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is typing.Annotated:
+        return _words(parts[0])
+    if origin is typing.Literal:
+        return f"one of {', '.join(map(str, parts))}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(part) for part in parts))
+    if origin in (list, tuple, set, frozenset) and parts:
+        return f"a list, each {_words(parts[0])}"
+    return _NAMES.get(origin or wanted, getattr(wanted, "__name__", str(wanted)))
+
+
+def _unfit(owner: str, name: str, wanted: Any, value: Any) -> ConfigError:
+    cure = None
+    if isinstance(value, str) and typing.get_origin(wanted) is list:
+        cure = f"Write it as a list: {name}: […]"
+    elif isinstance(value, str) and typing.get_origin(wanted) is typing.Literal:
+        near = did_you_mean(value, [str(part) for part in typing.get_args(wanted)])
+        cure = f"Did you mean {near}?" if near else None
+    return ConfigError(f"{owner} must be {_words(wanted)}, not {shown(value)}", key=name, cure=cure)
 
 
 class NoPolicy(ToolPolicy):

@@ -58,7 +58,7 @@ class Calling:
                 await host.sources.arrival(lambda: self._entry(name, chosen, held), timeout)
                 plan = self.plan(name, chosen, held)
             if plan is None:
-                problem, reason = self._unknown(name, chosen), "unknown_tool"
+                problem, reason = self._unknown(name, chosen)
         door = door if held is None else held.door
         if plan is None:
             above = None if parent is None else parent.call_id
@@ -101,8 +101,8 @@ class Calling:
             return unexplained(name, who, chosen, reason, problem)
         plan = self.plan(name, chosen, held)
         if plan is None:
-            text = self._unknown(name, chosen)
-            return unexplained(name, who, chosen, "unknown_tool", text)
+            text, reason = self._unknown(name, chosen)
+            return unexplained(name, who, chosen, reason, text)
         return explain(plan, who, held, arguments, host.redactor, host.settings.max_arguments)
 
     def plan(self, name: str, profile: str | None, session: Session | None) -> Plan | None:
@@ -127,10 +127,30 @@ class Calling:
             raise Denial("not_in_profile", problem)
         return self.plan(ctx.tool, name, session)
 
-    def _unknown(self, name: str, profile: str | None) -> str:
-        """That there is no such tool; a name like it is only given away where none is concealed."""
+    def missing(self) -> dict[str, str]:
+        """The providers whose tools nobody knows, because they never came up, and what to say of
+        each."""
+        found: dict[str, str] = {}
+        for status in self._host.sources.status():
+            if status.tools or status.state in ("up", "open"):
+                continue
+            given: Mapping[str, Any] = self._host.config.providers.get(status.name) or {}
+            source = (given.get("place") or {}).get("source")
+            words = f"provider {status.name} is {status.state}{f' ({source})' if source else ''}"
+            why = f": {status.error}" if status.error else ""
+            found[status.name] = f"{words}{why}; its tools are not listed"
+        return found
+
+    def _unknown(self, name: str, profile: str | None) -> tuple[str, str]:
+        """That there is no such tool, and the reason: where a provider is missing, perhaps the
+        tool is its. That, or a name like it, is only given away where none is concealed."""
         rules = self._host.callers.profile(profile)
-        close = None
-        if rules is None or not rules.conceal:
-            close = self._host.catalog.suggest(name)
-        return f"{name}: no such tool" + (f". Did you mean {close}?" if close else "")
+        plain = f"{name}: no such tool"
+        if rules is not None and rules.conceal:
+            return plain, "unknown_tool"
+        for provider, words in self.missing().items():
+            given: Mapping[str, Any] = self._host.config.providers.get(provider) or {}
+            if name.startswith(f"{given.get('prefix') or provider}-"):
+                return words, "tool_unavailable"
+        close = self._host.catalog.suggest(name)
+        return plain + (f". Did you mean {close}?" if close else ""), "unknown_tool"

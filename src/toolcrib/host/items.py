@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -108,13 +109,14 @@ def _from_template(host: ToolHost, item: Mapping[str, Any], owner: str) -> Entry
     find = host.registrar.templates.get(name)
     if find is None:
         raise unknown("template", name, host.registrar.templates)
-    return host.entries.from_template(
-        find(),
-        item.get("policy"),
-        overrides=_fields(item, None),
-        owner=owner,
-        folder=item.get("base"),
-    )
+    with _in_policy():
+        return host.entries.from_template(
+            find(),
+            item.get("policy"),
+            overrides=_fields(item, None),
+            owner=owner,
+            folder=item.get("base"),
+        )
 
 
 _SPEC_FIELDS = (
@@ -149,12 +151,25 @@ def _policy(
         kind = host.registrar.policies.get(str(name))
         if kind is None:
             raise unknown("policy", str(name), host.registrar.policies)
-        return kind(**knobs)
+        with _in_policy():
+            return kind(**knobs)
     if declared is None or declared is NoPolicy:
         raise ConfigError(
             "the tool has no policy to set", cure="Name one with policy: {use: NAME, …}"
         )
-    return declared(**knobs)
+    with _in_policy():
+        return declared(**knobs)
+
+
+@contextmanager
+def _in_policy() -> Generator[None]:
+    """A mistake in a knob stands below `policy`: that is where its line is known."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.key is not None and error.file is None:
+            error.key = f"policy.{error.key}"
+        raise
 
 
 def unknown(
