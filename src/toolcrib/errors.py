@@ -118,10 +118,13 @@ class ToolFailure(ToolcribError):
         retryable: bool = False,
         retry_after: float | None = None,
         details: dict[str, Any] | None = None,
+        still_running: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.reason = reason
+        self.still_running = still_running
+        """Whether what was begun may still have an effect; it is not tried again then."""
         self.retryable = retryable
         self.retry_after = retry_after
         self.details = details or {}

@@ -119,6 +119,11 @@ class Kind:
         marks = self.folder / "marks"
         return len(marks.read_text()) if marks.exists() else 0
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether nobody can know what becomes of work that was stopped: a request has left."""
+        return self.name == "http"
+
     @asynccontextmanager
     async def busy(self) -> AsyncIterator[None]:
         """A time in which a call that was told to hang does."""

@@ -140,3 +140,70 @@ async def test_an_address_that_is_down_delays_nothing_and_comes_later(tmp_path: 
         assert (await host.call("hello")).output == "hi\n"
         (status,) = host.sources.status()
         assert status.state == "down"
+
+
+FILE_OF_TOOLS = """\
+tools:
+  - name: reader
+    description: Read a text
+    tool_type: python
+    input_schema:
+      type: object
+      properties:
+        path: {type: string}
+    implementation_config:
+      module: read_and_delete
+      function_name: read
+    metadata:
+      category: filesystem
+      requires_approval: false
+  - name: remover
+    description: Remove a file
+    tool_type: shell
+    input_schema:
+      type: object
+      properties:
+        path: {type: string}
+    implementation_config:
+      command: "rm {path}"
+    metadata:
+      is_dangerous: true
+      requires_approval: true
+"""
+
+
+async def test_a_command_written_as_one_text_needs_all_its_arguments(tmp_path: Path) -> None:
+    (tmp_path / "tools.yaml").write_text(FILE_OF_TOOLS)
+    text = "import pathlib\ndef read(path):\n    return pathlib.Path(path).read_text()\n"
+    (tmp_path / "read_and_delete.py").write_text(text)
+    (tmp_path / "a.txt").write_text("kept")
+    asked: list[Any] = []
+
+    def approve(request: Any) -> bool:
+        asked.append(request.arguments)
+        return len(asked) > 1
+
+    host = ToolHost.from_config(tmp_path / "tools.yaml", approver=approve)
+    async with host, host.session(cwd=tmp_path) as session:
+        read = await session.call("reader", {"path": str(tmp_path / "a.txt")})
+        assert read.output == "kept"
+        assert (await session.call("remover", {})).reason == "invalid_arguments"
+        assert (await session.call("remover", {"path": "-rf"})).reason == "argument_not_allowed"
+        assert asked == []
+        assert (await session.call("remover", {"path": "a.txt"})).reason == "approval_rejected"
+        assert (tmp_path / "a.txt").exists()
+        assert (await session.call("remover", {"path": "a.txt"})).status == "ok"
+        assert not (tmp_path / "a.txt").exists()
+
+
+async def test_a_function_named_without_a_schema_brings_its_own(tmp_path: Path) -> None:
+    text = 'def twice(n: int = 2) -> int:\n    """Double it."""\n    return 2 * n\n'
+    (tmp_path / "calc.py").write_text(text)
+    item = {"name": "twice", "module": "calc.py", "function": "twice"}
+    async with ToolHost.from_config(_config(tmp_path, item)) as host:
+        spec = host.get("twice")
+        assert spec is not None
+        assert spec.input_schema["properties"]["n"]["type"] == "integer"
+        assert spec.description == "Double it."
+        assert (await host.call("twice", {"n": 4})).output == 8
+        assert (await host.call("twice", {"n": "x"})).reason == "invalid_arguments"

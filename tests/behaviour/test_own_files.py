@@ -88,7 +88,7 @@ async def test_the_broad_shell_cannot_either(load: Load, tmp_path: Path, layout:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 async def test_code_cannot_either(load: Load, tmp_path: Path, layout: str) -> None:
-    policy = {"backend": "process", "python": "/usr/bin/python3"}
+    policy = {"backend": "process", "python": "/usr/bin/python3", "show_folder": True}
     code = f"""
 import os
 told = []

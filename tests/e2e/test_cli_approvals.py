@@ -213,3 +213,29 @@ def test_ids_that_do_not_exist(cli):
     done = cli("approvals", "deny", "a1", "a2")
     assert (done.code, done.out) == (2, "")
     assert len(done.err.splitlines()) == 2
+
+
+def test_an_answer_takes_the_beginning_of_an_id(cli):
+    running, request = start_waiting(cli)
+    wrong = cli("approvals", "deny", "nope")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.err == "there is no approval 'nope'. `toolcrib approvals` lists them\n"
+    both = cli("approvals", "allow", request[:-1], "nope", request)
+    assert both.code == 2
+    assert both.out == f"{request}   allowed   save_note for local\n"
+    assert both.err == wrong.err
+    assert running.communicate(timeout=20)[0] == "saved notes/today\n"
+    (unknown,) = cli("approvals", "deny", "nope", "--json").json
+    assert (unknown["id"], unknown["request"]) == ("nope", None)
+
+
+def test_a_beginning_that_fits_several_answers_none(cli):
+    cli(*NOTE, "--wait", "10ms")
+    cli(*NOTE[:2], "path=notes/other", *NOTE[3:], "--wait", "10ms")
+    ids = [request["id"] for request in cli("approvals", "--json").json]
+    assert len(ids) == 2
+    done = cli("approvals", "allow", "a")
+    assert done.code == 2
+    assert done.err.startswith("'a' is the beginning of 2 approvals:\n")
+    assert all(each in done.err for each in ids)
+    assert len(cli("approvals", "--json").json) == 2

@@ -128,6 +128,86 @@ def test_explain_all_is_a_table_of_every_tool(cli):
     assert "depends" in shown.err
 
 
+POLICIES = """
+from toolcrib import ToolPolicy, tool
+
+class Small(ToolPolicy):
+    most: int = 10
+    def check(self, ctx):
+        if ctx.arguments["n"] > self.most:
+            return self.deny("argument_not_allowed")
+
+class Knobs(ToolPolicy):
+    most: int = 10
+
+@tool(effects=["read"], policy=Small)
+def small(n: int) -> int:
+    return n
+
+@tool(effects=["read"], policy=Knobs)
+def knobs(n: int) -> int:
+    return n
+
+@tool(effects=["read"])
+def ruled(n: int) -> int:
+    return n
+
+@tool(effects=["read"])
+def capped(n: int) -> int:
+    return n
+
+@tool(effects=["read"])
+def always(n: int) -> int:
+    return n
+
+@tool(effects=["read"])
+def plain(n: int) -> int:
+    return n
+
+@tool(effects=["read"], policy=Small)
+def never(n: int) -> int:
+    return n
+"""
+RULES = """
+tools: [{python: tools.py}]
+principals: {ann: {roles: [boss]}}
+profiles:
+  p:
+    rules:
+      - allow: [small, knobs, plain, capped]
+      - allow: [ruled, always]
+        when: {roles: [boss], arguments: {n: {max: 5}}}
+      - ask: capped
+        when: {arguments: {n: {min: 5}}}
+      - ask: always
+"""
+
+
+def test_explain_all_says_depends_wherever_somebody_looks_at_the_arguments(empty):
+    empty.write("tools.py", POLICIES)
+    empty.write("toolcrib.yaml", RULES)
+
+    def rows(*words):
+        return {r["tool"]: r for r in empty("explain", "--all", "--json", *words).json}
+
+    ann = rows("--as", "ann")
+    assert {name: row["verdict"] for name, row in ann.items()} == {
+        "small": "depends",
+        "knobs": "allow",
+        "plain": "allow",
+        "ruled": "depends",
+        "capped": "depends",
+        "always": "ask",
+        "never": "deny",
+    }
+    assert ann["small"]["message"] == "policy looks at the arguments"
+    assert ann["small"]["source"].startswith("tools.py:")
+    assert ann["ruled"]["message"] == "profile looks at the arguments"
+    assert ann["ruled"]["source"].startswith("toolcrib.yaml:")
+    # The rule that looks at arguments speaks of bosses alone.
+    assert rows("--as", "bo")["ruled"]["verdict"] == "deny"
+
+
 def test_explain_wants_one_tool_or_all(cli):
     assert cli("explain").code == 2
     unknown = cli("explain", "ad")

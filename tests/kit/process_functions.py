@@ -178,4 +178,44 @@ async def leftover() -> int:
     return 1
 
 
+def forges(
+    kind: int, number: int | None = None, after: float = 0, type: str = "", late: bool = False
+) -> str:
+    """Send a frame that no worker sends, now or after the call has ended."""
+    import gc
+    import json
+
+    from toolcrib.executors.frames import frame
+
+    main = sys.modules["__main__"]
+    (serving,) = (found for found in gc.get_objects() if isinstance(found, main.Serving))
+    own = serving._number
+    body = json.dumps([type, {}] if type else "forged").encode()
+
+    def send():
+        time.sleep(after)
+        while late and serving._number in (0, own):
+            time.sleep(0.001)  # until the next call runs
+        serving._socket.sendall(frame(kind, body, own if number is None else number))
+
+    if after or late:
+        threading.Thread(target=send, daemon=True).start()
+    else:
+        send()
+        time.sleep(0.2)
+    return "true"
+
+
+def announces(ctx: ToolContext, type: str) -> str:
+    ctx.runtime.announce(ctx, type, {"tool": "bank", "answer": "allow"})
+    return "true"
+
+
+def emits(ctx: ToolContext, times: int, size: int) -> str:
+    for _ in range(times):
+        ctx.emit("fact", text="x" * size)
+        ctx.progress(0.5)
+    return "true"
+
+
 NOT_CALLABLE = 3

@@ -2,155 +2,178 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from toolcrib.catalog.decorator import is_marked
-from toolcrib.cli.output import Mistake, stdout_is_talk
-from toolcrib.cli.project import Project, open_project, run
+from toolcrib.cli.fates import Fate, of_entry, of_spec
+from toolcrib.cli.output import many, stdout_is_talk
+from toolcrib.cli.project import Project, no_compiled_files, open_project, run
 from toolcrib.core.settings import HostConfig
-from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ConfigError
 
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
+    from toolcrib.host.loaders import LoadReport
+    from toolcrib.host.provider_settings import ProviderStatus
 
-class Fate(NamedTuple):
-    """What became of one entry."""
-
-    entry: str
-    tool: str | None
-    fate: str
-    """`ok`, `warn` for what can be used and should be looked at, `fail`."""
-    remark: str | None
+_HIDDEN = "the source cannot be used; a variable names it, so it is not shown"
 
 
 def check_config(config: str | None) -> list[Fate]:
     """Every entry of the configuration, each on its own, then all of them together."""
-    project = open_project(config)
-    fates: list[Fate] = []
-    whole = len(project.config.tools) == 1
-    for item in project.config.tools:
-        fates += _entry(project, item)
-    failed = any(fate.fate == "fail" for fate in fates)
-    if failed and whole:
-        return fates
-    known = {fate.remark for fate in fates}
-    try:
-        project.host()
-    except ConfigError as error:
-        fates += [
-            Fate(mistake.where or str(project.path), None, "fail", str(mistake))
-            for mistake in error.all()
-            if str(mistake) not in known and not (failed and "does not exist" in mistake.message)
-        ]
-    return fates
+    check = _Check(open_project(config))
+    with stdout_is_talk(), no_compiled_files():
+        check.tools()
+        check.whole()
+        check.providers()
+    return check.fates
 
 
-def _entry(project: Project, item: dict[str, Any]) -> list[Fate]:
-    place = str(item.get("source") or project.path)
-    if item.get("enabled") is False:
-        return [Fate(place, item.get("name"), "ok", "switched off")]
-    if "load" in item:
-        return _loaded(place, item)
-    from toolcrib.host.host import ToolHost
+class _Check:
+    def __init__(self, project: Project) -> None:
+        self.fates: list[Fate] = []
+        self._project = project
+        self._bench, boxes = _bench(project.config)
+        settings = replace(project.config.settings, profile=None)
+        self._alone = HostConfig(settings=settings, sandboxes=boxes, secrets=project.config.secrets)
+        """What every entry may use, and nothing that could be wrong."""
+        self._usable: list[dict[str, Any]] = []
+        """The items of which nothing is wrong."""
+        self._provided: dict[str, Any] = dict(project.config.providers)
 
-    alone = HostConfig(settings=replace(project.config.settings, profile=None), tools=(item,))
-    host = ToolHost(config=replace(alone, secrets=project.config.secrets))
-    try:
-        with stdout_is_talk():
-            host.load()
-    except ConfigError as error:
-        name = item.get("name") or item.get("template")
-        return [Fate(place, name, "fail", str(mistake)) for mistake in error.all()]
-    return [_looked_at(place, entry.spec) for entry in host.catalog.snapshot().values()]
+    def tools(self) -> None:
+        """The items of `tools:` one by one, and what they load."""
+        for item in self._project.config.tools:
+            before = len(self.fates)
+            place = str(item.get("source") or self._project.path)
+            if item.get("enabled") is False:
+                self.fates.append(Fate(place, item.get("name"), "ok", "switched off"))
+            elif "load" in item:
+                self._load(item, place)
+            else:
+                self._build(item, place)
+            if all(fate.fate != "fail" for fate in self.fates[before:]):
+                self._usable.append(item)
 
+    def _build(self, item: Mapping[str, Any], place: str, secret: bool = False) -> None:
+        from toolcrib.host.expanding import placed
+        from toolcrib.host.items import entries_of
 
-def _loaded(place: str, item: dict[str, Any]) -> list[Fate]:
-    """Every entry of what an item loads, also of an address or a database."""
-    from toolcrib.host.loaders import loader_for
-
-    try:
-        loader = loader_for(item, str(item.get("base") or "."))
-        report = run(loader.load_all())
-    except ConfigError as error:
-        return [Fate(place, str(item["load"]), "fail", str(error))]
-    fates: list[Fate] = []
-    for fate in report.entries:
-        if fate.problem is not None:
-            found = fate.problem.all()
-            fates += [Fate(fate.source, fate.name, "fail", str(mistake)) for mistake in found]
-        elif fate.spec is not None:
-            fates.append(_looked_at(fate.source, fate.spec))
-        else:
-            remark = "a provider" if fate.provider is not None else "read when it is used"
-            fates.append(Fate(fate.source, fate.name, "ok", remark))
-    return fates
-
-
-def check_module(module: str) -> list[Fate]:
-    """The tools of a Python file: what is marked with @tool, and objects that are tools."""
-    from toolcrib.host.host import ToolHost
-    from toolcrib.host.modules import load_module
-
-    if not Path(module).is_file():
-        raise Mistake(f"there is no file {module}. Name a Python file")
-    host = ToolHost()
-    fates: list[Fate] = []
-    with stdout_is_talk():
         try:
-            loaded = load_module(os.path.abspath(module), None)  # noqa: PTH100 - links stay
+            self.fates += [of_entry(place, entry) for entry in entries_of(self._bench, item)]
         except ConfigError as error:
-            return [Fate(module, None, "fail", str(error))]
-        for name, thing in _candidates(vars(loaded), loaded.__name__):
-            try:
-                made = thing() if isinstance(thing, type) and not is_marked(thing) else thing
-                entry = host.entry_for(made)
-                host.register(entry)
-                fates.append(_looked_at(f"{module}:{name}", entry.spec))
-            except ConfigError as error:
-                fates.append(Fate(f"{module}:{name}", None, "fail", str(error)))
-            except Exception as error:
-                text = f"{type(error).__name__}: {error}"
-                fates.append(Fate(f"{module}:{name}", None, "fail", text))
-    if not fates:
-        text = "no tool is in it. Mark a function with @tool"
-        return [Fate(module, None, "fail", text)]
-    return fates
+            name = item.get("name") or item.get("template")
+            self._failed(place, name, placed(error, item), secret)
 
+    def _load(self, item: Mapping[str, Any], place: str) -> None:
+        """Every entry of what an item loads, also of an address or a database."""
+        from toolcrib.host.loaders import loader_for
 
-def _candidates(names: dict[str, Any], module: str) -> Iterator[tuple[str, Any]]:
-    for name, thing in list(names.items()):
-        if name.startswith("_"):
-            continue
-        if is_marked(thing):
-            if getattr(thing, "__module__", None) == module:
-                yield name, thing
-            continue
-        home = thing.__module__ if isinstance(thing, type) else type(thing).__module__
-        if home == module and hasattr(thing, "name") and callable(getattr(thing, "execute", None)):
-            yield name, thing
-
-
-def _looked_at(place: str, spec: ToolSpec) -> Fate:
-    remarks: list[str] = []
-    if not spec.description:
-        remarks.append("no description: models do not know what it is for")
-    if spec.effects is None:
-        remarks.append("effects are unknown, treated as the worst case")
-    remarks += _export_problems(spec)
-    return Fate(place, spec.name, "warn" if remarks else "ok", "; ".join(remarks) or None)
-
-
-def _export_problems(spec: ToolSpec) -> list[str]:
-    """Formats of model providers that this tool cannot be told in."""
-    from toolcrib.catalog.formats import FORMATS
-
-    found: list[str] = []
-    for name, made in FORMATS.items():
+        source = str(item["load"])
+        # A source that a variable names is a secret, and so is every place in it.
+        secret = any(each in source for each in self._alone.secrets)
         try:
-            made(spec)
-        except (ConfigError, ValueError) as error:
-            found.append(f"not in the format {name}: {error}")
-    return found
+            report = run(loader_for(item, str(item.get("base") or ".")).load_all())
+        except ConfigError as error:
+            self._failed(place, None if secret else source, error, secret)
+            return
+        self._alone = replace(self._alone, secrets=self._alone.secrets | report.secrets)
+        self._report(report, place, secret)
+
+    def _report(self, report: LoadReport, place: str, secret: bool) -> None:
+        for fate in report.entries:
+            where = place if secret else fate.source
+            if fate.problem is not None:
+                self._failed(where, None if secret else fate.name, fate.problem, secret)
+            elif fate.provider is not None:
+                self._provided.setdefault(fate.name, fate.provider)
+            elif fate.item is not None and (fate.spec is None or "python" not in fate.item):
+                self._build(fate.item, where, secret)
+            elif fate.spec is not None:
+                self.fates.append(of_spec(where, fate.spec))
+            else:
+                self.fates.append(Fate(where, fate.name, "ok", "switched off"))
+
+    def _failed(
+        self, place: str, name: str | None, error: ConfigError, secret: bool = False
+    ) -> None:
+        from toolcrib.host.config.reading import conceal
+
+        for mistake in error.all():
+            conceal(mistake, self._alone.secrets)
+            whole = secret and (mistake.line or 1) == 1
+            if secret:
+                mistake.file = mistake.line = mistake.column = None
+            self.fates.append(Fate(place, name, "fail", _HIDDEN if whole else str(mistake)))
+
+    def whole(self) -> None:
+        """All that is right by itself, together, and the rest of the configuration."""
+        config = self._project.config
+        failed = len(self._usable) < len(config.tools)
+        # Where a tool is missing, rules that name it are not to blame.
+        blameless = {f"profiles.{name}" for name in config.profiles if failed}
+        try:
+            _loaded(replace(config, tools=tuple(self._usable)))
+        except ConfigError as error:
+            self.fates += [
+                Fate(mistake.where or str(self._project.path), None, "fail", str(mistake))
+                for mistake in error.all()
+                if mistake.key not in blameless
+            ]
+
+    def providers(self) -> None:
+        """Every provider after an attempt to start it, unless it cannot be built."""
+        project, given = self._project, self._provided
+        if not given:
+            return
+        if any(fate.fate == "fail" for fate in self.fates):
+            good = {name: each for name, each in given.items() if self._buildable(name)}
+            project = replace(project, config=replace(self._alone, providers=good))
+        for status in project.look(lambda host: host.sources.status()):
+            if status.name in given:
+                place: Mapping[str, Any] = given[status.name].get("place") or {}
+                where = str(place.get("source") or self._project.path)
+                self.fates.append(_provider(where, status))
+
+    def _buildable(self, name: str) -> bool:
+        try:
+            _loaded(replace(self._alone, providers={name: self._provided[name]}))
+        except ConfigError:
+            return False  # loading the whole has said why
+        return True
+
+
+def _bench(config: HostConfig) -> tuple[ToolHost, dict[str, Any]]:
+    """A host to build tools in one by one, with plug-ins and sandboxes, and the sandboxes as
+    configured. One that is wrong is not there; loading the whole says why."""
+    from toolcrib.host.host import ToolHost
+    from toolcrib.host.plugins import load_plugins
+    from toolcrib.host.workshop import Workshop, build_sandboxes
+
+    host = ToolHost()
+    load_plugins(host.registrar)
+    host.entries.executors.update(host.registrar.executors)
+    own = host.own_files
+    own.note_config(config)
+    boxes, _ = build_sandboxes(config.sandboxes, host.registrar.sandboxes, own)
+    host.entries.workshop = lambda folder: Workshop(boxes, folder, own)
+    return host, {name: box for name, box in config.sandboxes.items() if name in boxes.named}
+
+
+def _loaded(config: HostConfig) -> None:
+    """Load a configuration. Raises `ConfigError` with every mistake."""
+    from toolcrib.host.host import ToolHost
+
+    ToolHost(config=config).load()
+
+
+def _provider(place: str, status: ProviderStatus) -> Fate:
+    if status.state not in ("up", "open"):
+        why = f": {status.error}" if status.error else ""
+        return Fate(place, None, "fail", f"provider {status.name} is {status.state}{why}")
+    text = f"provider {status.name}: {many(status.tools, 'tool')}"
+    if not status.problems:
+        return Fate(place, None, "ok", text)
+    problems = "; ".join(status.problems)
+    return Fate(place, None, "warn", f"{text}; {len(status.problems)} cannot be used: {problems}")

@@ -1,25 +1,15 @@
-"""Tools and trails as people read them."""
+"""Tools in lists, trails, and the plug-ins in use, as people read them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.cli.arguments import as_schema, types
-from toolcrib.cli.output import clock, put, table, took
-from toolcrib.core.entry import Entry
+from toolcrib.cli.output import clock, put, took
 from toolcrib.core.events import Event
-from toolcrib.core.policy import NoPolicy
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
-
-_LIMITS = (
-    *("enum", "const", "default", "format", "pattern", "minimum", "maximum"),
-    *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
-)
-
-Hide = Callable[[Any], Any]
 
 
 def effects(spec: ToolSpec) -> str:
@@ -41,74 +31,6 @@ def listed(spec: ToolSpec, unavailable: str | None) -> dict[str, Any]:
         "input_schema": spec.to_dict()["input_schema"],
         "unavailable": unavailable,
     }
-
-
-def described(entry: Entry, hide: Hide) -> dict[str, Any]:
-    """Everything about one tool, secrets hidden."""
-    spec = entry.spec
-    return {
-        **hide(spec.to_dict()),
-        "wire_name": spec.wire_name,
-        "digest": spec.digest,
-        "source": spec.source,
-        "knobs": hide(_knobs(entry)),
-        "unavailable": entry.unavailable and entry.unavailable.message,
-    }
-
-
-def _knobs(entry: Entry) -> dict[str, Any]:
-    if entry.policy is not None:
-        return entry.policy.to_dict()
-    return {} if entry.spec.policy is NoPolicy else dict.fromkeys(entry.spec.policy.fields())
-
-
-def show_spec(entry: Entry, hide: Hide) -> None:
-    """One tool, field by field, and its arguments in a table."""
-    spec = entry.spec
-    policy = None if spec.policy is NoPolicy else spec.policy.__name__
-    if policy is not None and entry.policy is not None:
-        policy = f"{policy} {json.dumps(hide(entry.policy.to_dict()))}"
-    fields = {
-        "kind": spec.kind,
-        "version": spec.version,
-        "wire name": None if spec.wire_name == spec.name else spec.wire_name,
-        "category": spec.category,
-        "tags": ", ".join(sorted(spec.tags)),
-        "effects": f"{effects(spec)}, treated as the worst"
-        if spec.effects is None
-        else effects(spec),
-        "idempotent": "yes" if spec.idempotent else None,
-        "permissions": ", ".join(sorted(spec.permissions)),
-        "approval": "required" if spec.requires_approval else None,
-        "timeout": took(spec.timeout),
-        "policy": policy,
-        "unavailable": entry.unavailable and entry.unavailable.message,
-        "source": spec.source,
-        "digest": spec.digest,
-    }
-    put(f"{spec.name}   {spec.description.strip()}" if spec.description else spec.name)
-    put("")
-    for name, value in fields.items():
-        if value:
-            put(f"  {name:<12} {value}")
-    rows = [_argument(name, part, spec) for name, part in _properties(spec).items()]
-    put("")
-    if rows:
-        table(("argument", "type", "required", "limits", "description"), rows)
-    else:
-        put("  no arguments")
-
-
-def _properties(spec: ToolSpec) -> Mapping[str, Any]:
-    return spec.input_schema.get("properties") or {}
-
-
-def _argument(name: str, part: Any, spec: ToolSpec) -> tuple[str, str, str, str, str]:
-    known = as_schema(part)
-    kinds = " or ".join(sorted(types(known, spec.input_schema))) or "any"
-    limits = " ".join(f"{k}={json.dumps(known[k])}" for k in _LIMITS if k in known)
-    required = "yes" if name in (spec.input_schema.get("required") or ()) else "no"
-    return name, kinds, required, limits, str(known.get("description") or "")
 
 
 def show_trail(id: str, events: Sequence[Event]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.health import Finding, living
+from toolcrib.cli.health import Finding, living, tidy
 from toolcrib.cli.options import common
 from toolcrib.cli.output import Mistake, many, put_json, put_lines, say
 from toolcrib.cli.project import Project, counted, open_project
@@ -23,7 +23,11 @@ from toolcrib.errors import ConfigError, StoreError
 if TYPE_CHECKING:
     from toolcrib.core.protocols import Store
 
-_LIBRARIES = ("msgspec", "jsonschema-rs", "ruamel.yaml", "click", "rich", "prometheus-client")
+_LIBRARIES = (
+    *("msgspec", "jsonschema-rs", "pyyaml", "ruamel.yaml", "click", "rich", "prometheus-client"),
+)
+_EXTRAS = ("aiohttp", "asyncpg", "cryptography", "opentelemetry-sdk", "pydantic-monty")
+"""What some tools need; there when an extra was installed."""
 _OLDEST_CLOCK = 1_735_689_600.0
 """The beginning of 2025: a clock that shows less was never set."""
 
@@ -62,8 +66,10 @@ def _examine(config: str | None) -> Iterator[Finding]:
         project = open_project(config)
         yield Finding("config", "ok", f"{project.path}: {counted(project.host())}")
     except ConfigError as error:
-        cure = "`toolcrib config check` lists all mistakes"
-        yield Finding("config", "fail", str(error), cure)
+        more = "`toolcrib config check` lists all mistakes" if error.others else None
+        cure = ". ".join(filter(None, (error.cure, more))) or None
+        text = f"{error.where}: {error.message}" if error.where else error.message
+        yield Finding("config", "fail", tidy(text), None if cure is None else tidy(cure))
     except Mistake as error:
         what, _, cure = error.message.partition(". ")
         yield Finding("config", "fail", what, cure or None)
@@ -86,10 +92,12 @@ def _libraries() -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, version
 
     found: list[str] = []
-    for name in _LIBRARIES:
+    for name in (*_LIBRARIES, *_EXTRAS):
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
+            if name in _EXTRAS:
+                continue
             cure = "Install toolcrib again with its dependencies"
             yield Finding("libraries", "fail", f"{name} is missing", cure)
     yield Finding("libraries", "ok", ", ".join(found))

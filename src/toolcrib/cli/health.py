@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.cli.output import many
 from toolcrib.errors import ConfigError
@@ -37,6 +38,8 @@ class _Seen(NamedTuple):
     """Those that are configured or that a tool runs in, then one of each other type."""
     needed: frozenset[str]
     providers: list[ProviderStatus]
+    places: dict[str, str]
+    """Where each provider stands in the configuration."""
 
 
 def living(project: Project) -> Iterator[Finding]:
@@ -53,14 +56,27 @@ def living(project: Project) -> Iterator[Finding]:
         needed = box.name in seen.needed
         state = "ok" if test.available else ("fail" if needed else "warn")
         use = "" if needed else ", in no tool's use"
-        yield Finding("sandbox", state, f"{box.name} ({box.type}{use}): {test.message}")
+        yield Finding("sandbox", state, tidy(f"{box.name} ({box.type}{use}): {test.message}"))
     for provider in seen.providers:
-        good = provider.state == "up"
-        text = f"{provider.name}: {provider.state}, {many(provider.tools, 'tool')}"
-        if provider.problems:
-            text += f"; {many(len(provider.problems), 'other')} cannot be used"
-        cure = None if good else provider.error
-        yield Finding("provider", "ok" if good else "fail", text, cure)
+        yield _provider(provider, seen.places.get(provider.name))
+
+
+def _provider(provider: ProviderStatus, place: str | None) -> Finding:
+    text = f"{provider.name}: {provider.state}, {many(provider.tools, 'tool')}"
+    if provider.problems:
+        text += f"; {many(len(provider.problems), 'other')} cannot be used"
+    if provider.state == "up":
+        return Finding("provider", "ok", text)
+    if provider.error:
+        text += f"; {provider.error}"
+    settings = f"its settings ({place})" if place else "its settings"
+    cure = f"Mend what it needs, or {settings}; `toolcrib providers` tries it again"
+    return Finding("provider", "fail", tidy(text), cure)
+
+
+def tidy(text: str) -> str:
+    """Sentences put together: a full stop behind a question mark is one sign too many."""
+    return re.sub(r"([?!.])\.(?=\s|$)", r"\1", text)
 
 
 def _see(host: ToolHost) -> _Seen:
@@ -73,7 +89,16 @@ def _see(host: ToolHost) -> _Seen:
     for type_, factory in FACTORIES.items():
         if type_ not in types and type_ != NEEDS_IMAGE:
             found[type_] = factory(type_, {}, workshop)
-    return _Seen(list(found.values()), frozenset(used), host.sources.status())
+    return _Seen(list(found.values()), frozenset(used), host.sources.status(), _places(host))
+
+
+def _places(host: ToolHost) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, given in host.config.providers.items():
+        place: Mapping[str, Any] = given.get("place") or {}
+        if place.get("source"):
+            found[name] = str(place["source"])
+    return found
 
 
 async def _tested(boxes: list[Sandbox]) -> list[tuple[Sandbox, SelfTest]]:

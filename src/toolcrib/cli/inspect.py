@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.options import UsualGroup, caller, common, debug_option, json_option, seconds
-from toolcrib.cli.output import Mistake, clock, put, put_json, say, table, took
+from toolcrib.cli.output import Mistake, clock, many, put, put_json, say, table, took
 from toolcrib.cli.project import open_project
 from toolcrib.cli.run import check_profile
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from toolcrib.core.protocols import Store
     from toolcrib.host.history import CallSummary
     from toolcrib.host.host import ToolHost
+    from toolcrib.host.tool import Tool
 
 _FORMATS = ("openai", "openai-responses", "anthropic", "gemini", "mcp")
 _NO_CALL = " on the trail. `toolcrib calls` lists them"
@@ -54,13 +56,19 @@ def list_tools(
     as_json: bool,
 ) -> None:
     """The tools that you, or another caller, may call."""
-    from toolcrib.cli.describing import effects, listed
+    from toolcrib.cli.describing import listed
 
     project = open_project(config)
     check_profile(project, profile)
+
+    def find(host: ToolHost) -> tuple[list[Tool], list[str]]:
+        missing = host.calling.missing()
+        return host.tools(profile=profile, principal=who), list(missing.values())
+
+    every, missing = project.look(find)
     found = [
         tool
-        for tool in project.look(lambda host: host.tools(profile=profile, principal=who))
+        for tool in every
         if kind in (None, tool.spec.kind)
         and (tag is None or tag in tool.spec.tags)
         and category in (None, tool.spec.category)
@@ -75,16 +83,25 @@ def list_tools(
     elif not found:
         say("No tool fits. `toolcrib explain --all` shows every tool and who may call it.")
     else:
-        rows = [
-            (
-                tool.name,
-                tool.spec.kind,
-                effects(tool.spec),
-                tool.unavailable or tool.spec.description.partition("\n")[0],
-            )
-            for tool in found
-        ]
-        table(("name", "kind", "effects", "description"), rows)
+        _put_tools(found)
+    for words in missing:
+        say(words)
+
+
+def _put_tools(found: list[Tool]) -> None:
+    """The tools in columns; why one is unavailable is told below them, once for all it concerns."""
+    from toolcrib.cli.describing import effects
+
+    columns = ("name", "kind", "effects", "description")
+    rows = [(t.name, t.spec.kind, effects(t.spec), t.description.partition("\n")[0]) for t in found]
+    down = Counter(tool.unavailable for tool in found if tool.unavailable is not None)
+    if down:
+        columns = (*columns[:3], "state", columns[3])
+        states = ["" if tool.unavailable is None else "unavailable" for tool in found]
+        rows = [(*row[:3], state, row[3]) for row, state in zip(rows, states, strict=True)]
+    table(columns, rows)
+    for message, count in down.items():
+        say(f"{many(count, 'tool')} unavailable: {message}")
 
 
 @tools.command("show")
@@ -92,20 +109,31 @@ def list_tools(
 @common
 def show_tool(name: str, config: str | None, as_json: bool) -> None:
     """One tool: what it does, its arguments, effects, policy and digest."""
-    from toolcrib.cli.describing import described, show_spec
-    from toolcrib.cli.endings import unknown
+    from toolcrib.cli.showing import described, show_spec
 
-    def find(host: ToolHost) -> tuple[Entry | None, str | None, Callable[[Any], Any]]:
-        return host.catalog.get(name), host.catalog.suggest(name), host.redactor.value
+    def find(host: ToolHost) -> tuple[Entry | None, str, Callable[[Any], Any]]:
+        entry = host.catalog.get(name)
+        return entry, "" if entry else _no_tool(host, name), host.redactor.value
 
-    entry, near, hide = open_project(config).look(find)
+    entry, problem, hide = open_project(config).look(find)
     if entry is None:
-        hint = f". Did you mean {near}?" if near else ". `toolcrib tools` lists them"
-        raise Mistake(unknown(name, f"no such tool{hint}"))
+        raise Mistake(problem)
     if as_json:
         put_json(described(entry, hide))
     else:
         show_spec(entry, hide)
+
+
+def _no_tool(host: ToolHost, name: str) -> str:
+    """That there is no such tool; where a provider is missing that may have it, that."""
+    from toolcrib.cli.endings import unknown
+
+    said = host.explain(name)
+    if said.reason == "tool_unavailable":
+        return f"{name}: {said.message}"
+    near = host.catalog.suggest(name)
+    hint = f". Did you mean {near}?" if near else ". `toolcrib tools` lists them"
+    return unknown(name, f"no such tool{hint}")
 
 
 @tools.command("check")
@@ -113,7 +141,8 @@ def show_tool(name: str, config: str | None, as_json: bool) -> None:
 @common
 def check_tools(module: str | None, config: str | None, as_json: bool) -> int:
     """Load everything, and say what became of each entry."""
-    from toolcrib.cli.checking import check_config, check_module
+    from toolcrib.cli.checking import check_config
+    from toolcrib.cli.checking_module import check_module
 
     fates = check_module(module) if module is not None else check_config(config)
     if as_json:

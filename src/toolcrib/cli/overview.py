@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.cli.output import put_json, say, table
 from toolcrib.cli.samples import sample_arguments
+from toolcrib.core.decision import RANK
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.pipeline.gates import matches, who_matches
 
 if TYPE_CHECKING:
     from toolcrib.core.decision import Explanation
     from toolcrib.core.principal import Principal
+    from toolcrib.core.profile import Profile, Rule
     from toolcrib.host.host import ToolHost
     from toolcrib.host.session import Session
     from toolcrib.pipeline.plan import Plan
@@ -46,9 +48,7 @@ def overview(
     return Overview(rows, list(host.calling.missing().values()))
 
 
-def _row(
-    host: ToolHost, said: Explanation, plan: Plan | None, caller: Principal
-) -> dict[str, Any]:
+def _row(host: ToolHost, said: Explanation, plan: Plan | None, caller: Principal) -> dict[str, Any]:
     step = next((s for s in said.steps if s.verdict == said.verdict), None)
     words = said.message or (step.rule if step is not None else None)
     verdict, why = str(said.verdict), _Why(words, step.source if step is not None else None)
@@ -73,12 +73,8 @@ def _depends(host: ToolHost, said: Explanation, plan: Plan, caller: Principal) -
     if policy is not None and type(policy).check is not ToolPolicy.check:
         source = told.get("policy") or _policy_source(host, plan)
         return _Why("policy looks at the arguments", source)
-    for rule in profile.rules if profile is not None else ():
-        when = rule.when
-        if when is None or not when.arguments or not who_matches(when, caller):
-            continue
-        if matches(rule.match, plan.spec, rule.verdict):
-            return _Why("profile looks at the arguments", rule.source)
+    if profile is not None and (rule := _looking(profile, plan, caller)) is not None:
+        return _Why("profile looks at the arguments", rule.source)
     if said.verdict != "deny":
         return None
     # It is listed, so it can be called with some arguments: the no was about these ones.
@@ -86,6 +82,24 @@ def _depends(host: ToolHost, said: Explanation, plan: Plan, caller: Principal) -
     if step.reason == "invalid_arguments":
         return _Why("the arguments decide", plan.spec.source)
     return _Why(f"{step.gate} looks at the arguments", step.source)
+
+
+def _looking(profile: Profile, plan: Plan, caller: Principal) -> Rule | None:
+    """A rule that looks at the arguments, and is not outdone by one that does not."""
+    sure: list[str] = []
+    looking: list[Rule] = []
+    for rule in profile.rules:
+        when = rule.when
+        if not matches(rule.match, plan.spec, rule.verdict):
+            continue
+        if when is None or (not when.arguments and who_matches(when, caller)):
+            sure.append(rule.verdict)
+        elif when.arguments and who_matches(when, caller):
+            looking.append(rule)
+    if not sure:
+        return next((rule for rule in looking if rule.verdict != profile.default), None)
+    strongest = max(RANK[verdict] for verdict in sure)
+    return next((rule for rule in looking if RANK[rule.verdict] > strongest), None)
 
 
 def _policy_source(host: ToolHost, plan: Plan) -> str | None:

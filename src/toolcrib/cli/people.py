@@ -197,28 +197,54 @@ def _answer(project: Project, ids: tuple[str, ...], answer: dict[str, Any], as_j
 
     tools = None if answer.get("arguments") is None else project.host()
 
+    whole, unknown = _whole_ids(project, ids)
+    if not whole and not as_json:
+        raise Mistake("\n".join(unknown.values()))
+
     async def work() -> list[Any]:
         async with project.desk() as host:
             if tools is not None:
-                request = await host.approvals.get(ids[0])
+                request = await host.approvals.get(whole[0])
                 _refuse_unfit(request, tools.approvals.problems(request, answer["arguments"]))
-            return await host.approvals.decide_many(ids, **answer, by=me(), via="cli")
+            return await host.approvals.decide_many(whole, **answer, by=me(), via="cli")
 
-    fates = run(work())
+    fates = run(work()) if whole else []
     if as_json:
-        put_json(
-            [
-                {"id": f.id, "error": f.error, "request": f.request and f.request.to_dict()}
-                for f in fates
-            ]
-        )
+        told = [
+            {"id": f.id, "error": f.error, "request": f.request and f.request.to_dict()}
+            for f in fates
+        ]
+        put_json([*told, *({"id": k, "error": v, "request": None} for k, v in unknown.items())])
     for fate in fates:
         if fate.request is None:
             say(f"{fate.id}: {fate.error}")
         elif not as_json:
             request: ApprovalRequest = fate.request
             put(f"{request.id}   {request.state}   {request.tool} for {request.principal}")
-    return 2 if any(fate.request is None for fate in fates) else 0
+    for words in unknown.values():
+        say(words)
+    return 2 if unknown or any(fate.request is None for fate in fates) else 0
+
+
+def _whole_ids(project: Project, given: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The ids that are meant, each once, and of the others what is wrong with them."""
+    from toolcrib.cli.ids import meant
+
+    async def work(store: Store) -> set[str]:
+        exact = {each for each in given if await store.get_request(each) is not None}
+        if exact.issuperset(given):
+            return exact
+        return exact.union(r.id for r in await store.requests(state=None, limit=_MOST))
+
+    known = project.read(work, set())
+    whole: list[str] = []
+    unknown: dict[str, str] = {}
+    for each in given:
+        try:
+            whole.append(meant(each, known, "approval", ". `toolcrib approvals` lists them"))
+        except Mistake as mistake:
+            unknown[each] = mistake.message
+    return list(dict.fromkeys(whole)), unknown
 
 
 def _refuse_unfit(request: ApprovalRequest, problems: Sequence[str]) -> None:

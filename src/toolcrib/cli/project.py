@@ -7,7 +7,7 @@ import getpass
 import os
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,7 +46,8 @@ class Project:
         from toolcrib.host.host import ToolHost
 
         host = ToolHost(config=self.config, approver=approver)
-        with stdout_is_talk():
+        # Only a call may leave something behind.
+        with stdout_is_talk(), no_compiled_files() if approver is None else nullcontext():
             host.load()
         return host
 
@@ -56,7 +57,7 @@ class Project:
         from toolcrib.host.host import ToolHost
         from toolcrib.host.probing import try_sandboxes
 
-        with _no_compiled_files():
+        with no_compiled_files():
             if self.config.exporters:
                 self.host()  # for their mistakes: nobody is told of what only looks
             host = ToolHost(config=_quiet(self.config), store="memory")
@@ -111,7 +112,7 @@ def _quiet(config: HostConfig) -> HostConfig:
 
 
 @contextmanager
-def _no_compiled_files() -> Generator[None]:
+def no_compiled_files() -> Generator[None]:
     """Modules that tools import inside leave no compiled files beside them."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:

@@ -63,13 +63,18 @@ def call(
     desk = Desk(project, profile or default_profile(project), wait)
     host = project.host(approver=desk)
 
+    arguments: dict[str, Any] = {}
+
     def read(spec: ToolSpec | None) -> dict[str, Any]:
-        return read_arguments(pairs, source, spec.input_schema if spec is not None else None)
+        schema = spec.input_schema if spec is not None else None
+        arguments.update(read_arguments(pairs, source, schema))
+        return arguments
 
     spec = host.get(name)
     # A provider's tool is known only once the provider is up; then its schema types the words.
     late = spec is None and host.sources.wanted
-    arguments = {} if late else read(spec)
+    if not late:
+        read(spec)
     asked = Asked(
         tool=name,
         arguments=arguments,

@@ -77,8 +77,14 @@ class Workshop(Protocol):
         """Files and folders of the host's own that nothing in a sandbox may see."""
         ...
 
-    def sandbox(self, name: str | None = None) -> Sandbox:
-        """The sandbox of that name in the configuration; without a name, the strict built-in one.
+    @property
+    def guarded(self) -> tuple[Path, ...]:
+        """Files and folders that rules and tools come from: they may be read and never changed."""
+        ...
+
+    def sandbox(self, name: str | None = None, *, folder: bool = True) -> Sandbox:
+        """The sandbox of that name in the configuration; without a name, the strict built-in one,
+        which shows the configuration's folder unless `folder` is false.
 
         Raises `ConfigError` for a name that does not exist. What it gives can be used at any time
         later: a sandbox that did not pass its self-test answers `sandbox_unavailable`.
@@ -87,6 +93,16 @@ class Workshop(Protocol):
 
     def file(self, path: str) -> Path:
         """A path of the configuration, made absolute."""
+        ...
+
+    def root(self, path: str | Path) -> Path:
+        """Where a path that a policy names leads, without links: ask when the tool is built, and
+        again for every call. It is what it was the first time; `Denial` with `path_outside_root`
+        once somebody put a link on the way."""
+        ...
+
+    def keep_secret(self, text: str) -> None:
+        """Hide a text wherever it appears from now on: a token that was fetched, for instance."""
         ...
 
 

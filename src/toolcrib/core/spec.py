@@ -153,6 +153,13 @@ class ToolSpec:
             object.__setattr__(self, "_digest", digest(self.to_dict()))
         return cast("str", self._digest)
 
+    def defines(self, other: ToolSpec) -> bool:
+        """Whether the other one is this very definition, effects apart: a profile's policy may
+        leave fewer of those, and what a call does is the same then."""
+        if self is other or self.digest == other.digest:
+            return True
+        return replace(other, effects=self.effects).digest == self.digest
+
     def to_dict(self) -> dict[str, Any]:
         """The spec as JSON values: what the digest covers. Source and factory are left out."""
         return {

@@ -153,10 +153,22 @@ def fill(element: Element, arguments: Mapping[str, Any], rules: Rules) -> str:
         for part in element.parts
     ]
     text = "".join(texts)
+    _check_beginning(element, texts)
     if len(text) > LONGEST // 4 and len(text.encode()) > LONGEST:
         names = [part.name for part in element.parts if isinstance(part, Slot)]
         refuse(names[0] if names else "", f"is longer than {LONGEST} bytes")
     return text
+
+
+def _check_beginning(element: Element, texts: Sequence[str]) -> None:
+    """Refuse nothing in front of a slash: `{folder}/etc` would begin at the top."""
+    before: str = ""
+    for number, (part, text) in enumerate(zip(element.parts, texts, strict=True)):
+        if isinstance(part, Slot) and not text and (not before or before.endswith("=")):
+            rest = "".join(texts[number + 1 :])
+            if rest.startswith("/"):
+                refuse(part.name, "is empty, and what follows it would begin at the top folder")
+        before += text
 
 
 def text_of(name: str, value: Any, rules: Rules) -> str:

@@ -1,4 +1,5 @@
-"""What a host and its workers say to each other: frames of a length, a kind and JSON.
+"""What a host and its workers say to each other: frames of a length, a kind, a number
+and JSON. The number is the call's: what answers another call answers none.
 
 Nothing that comes from a worker is executed or unpickled; it is data of known shapes.
 """
@@ -22,7 +23,7 @@ FAILED: Final = 6
 SAID: Final = 7
 """Progress, a log line or a fact, on the way."""
 
-_HEADER = struct.Struct("<IB")
+_HEADER = struct.Struct("<IBQ")
 encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -39,7 +40,6 @@ class Setup(msgspec.Struct, array_like=True):
 class Call(msgspec.Struct, array_like=True):
     """One call."""
 
-    number: int
     module: str
     function: str
     properties: list[str]
@@ -73,19 +73,21 @@ class Failed(msgspec.Struct, array_like=True):
 class Said(msgspec.Struct, array_like=True):
     """Something a running function says."""
 
-    number: int
-    """Of the call: what is left over from an earlier one is dropped."""
     type: str
     data: dict[str, Any]
+
+
+SAYABLE: Final = frozenset({"call.progress", "tool.log", "tool.emitted"})
+"""What a function may say; every other event is the host's own."""
 
 
 class FrameTooLarge(Exception):
     """A frame is longer than whoever reads it allows."""
 
 
-def frame(kind: int, body: bytes) -> bytes:
-    """A frame, ready to be sent."""
-    return _HEADER.pack(len(body), kind) + body
+def frame(kind: int, body: bytes, number: int = 0) -> bytes:
+    """A frame, ready to be sent; `number` is that of the call it belongs to."""
+    return _HEADER.pack(len(body), kind, number) + body
 
 
 class FrameReader:
@@ -96,12 +98,12 @@ class FrameReader:
         """Bytes that a frame may have."""
         self._buffer = bytearray()
 
-    def feed(self, data: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
-        """The frames that are complete with `data`."""
+    def feed(self, data: bytes | bytearray) -> Iterator[tuple[int, int, bytes]]:
+        """The frames that are complete with `data`: kind, number, body."""
         buffer = self._buffer
         buffer += data
         while len(buffer) >= _HEADER.size:
-            length, kind = _HEADER.unpack_from(buffer)
+            length, kind, number = _HEADER.unpack_from(buffer)
             if length > self.most:
                 raise FrameTooLarge(f"{length} bytes, at most {self.most}")
             end = _HEADER.size + length
@@ -109,4 +111,4 @@ class FrameReader:
                 return
             body = bytes(buffer[_HEADER.size : end])
             del buffer[:end]
-            yield kind, body
+            yield kind, number, body

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Execute
@@ -15,9 +16,9 @@ from toolcrib.executors.http_request import request_plan
 from toolcrib.net.addresses import Private, private_from
 from toolcrib.net.auth import auth_from
 from toolcrib.net.client import Client, missing_library
-from toolcrib.net.exchange import Limits, Request, Response, effects_of
-from toolcrib.net.guard import Guard, guard_for, host_rules
-from toolcrib.net.reply import FORMS, Form, check_status, output_of
+from toolcrib.net.exchange import Limits, Request, Response, Sending, effects_of
+from toolcrib.net.guard import Guard, guard_for, host_rules, schemes_for
+from toolcrib.net.reply import FORMS, LATER, Form, check_status, output_of
 from toolcrib.net.settings import Settings
 from toolcrib.net.url import Url
 
@@ -36,9 +37,12 @@ _KEYS = [
     "private",
     "max_bytes",
     "timeout",
+    "retry_statuses",
 ]
-_MAX_BYTES = 5_000_000
-_TIMEOUT = 60.0
+MAX_BYTES = 5_000_000
+"""Bytes of an answer, unless the configuration says otherwise."""
+TIMEOUT = 60.0
+"""Seconds for one request, unless the configuration says otherwise."""
 
 
 class HttpExecutor:
@@ -55,32 +59,40 @@ class HttpExecutor:
         if cure := missing_library():
             what = f"tool {spec.name}: the library for HTTP is not installed"
             raise SpecError(what, key="kind", cure=cure)
-        plan = request_plan(spec, settings)
         private = _private(settings)
+        keep_secret = None if workshop is None else workshop.keep_secret
+        auth = auth_from(settings.part("auth"), private, keep_secret)
+        plan = request_plan(spec, settings, auth)
         guard = _guard(settings, plan.base, guard_for(plan.base, private))
-        auth = auth_from(settings.part("auth"), private)
         form, pointer = _response(settings)
         pages = pages_from(settings.part("pagination"))
         if pages is not None and pointer:
             settings.wrong(
                 "response.pointer", "does not go with pagination", "Use pagination.items"
             )
-        max_bytes = settings.size("max_bytes", _MAX_BYTES)
-        total = settings.duration("timeout", _TIMEOUT)
+        max_bytes = settings.size("max_bytes", MAX_BYTES)
+        total = settings.duration("timeout", TIMEOUT)
         limits = Limits(max_bytes=max_bytes, total=total)
+        retry = _retry_statuses(settings)
         client = self._client
 
-        async def send(request: Request, most: int) -> tuple[Request, Response]:
-            allowed = limits if most == max_bytes else Limits(max_bytes=most, total=total)
-            response = await auth.send(client, request, guard, allowed)
-            check_status(request, response)
-            return request, response
-
         async def execute(ctx: ToolContext) -> Any:
+            sending = Sending()
+
+            async def send(request: Request, most: int) -> tuple[Request, Response]:
+                allowed = limits if most == max_bytes else Limits(max_bytes=most, total=total)
+                response = await auth.send(client, request, guard, allowed, sending)
+                check_status(request, response, retry)
+                return request, response
+
             request = plan.request(ctx.arguments)
-            if pages is not None:
-                return await pages.collect(request, send, max_bytes)
-            request, response = await send(request, max_bytes)
+            try:
+                if pages is not None:
+                    return await pages.collect(request, send, max_bytes)
+                request, response = await send(request, max_bytes)
+            except asyncio.CancelledError:
+                ctx.still_running = ctx.still_running or sending.open
+                raise
             return output_of(request, response, form, pointer)
 
         return _Bound(execute, lambda ctx: plan.request(ctx.arguments))
@@ -121,7 +133,8 @@ def _guard(settings: Settings, base: Url, alone: Guard) -> Guard:
     guard = alone
     if hosts is not None:
         try:
-            guard = Guard(host_rules(hosts, "config.hosts"), private=alone.private)
+            rules = host_rules(hosts, "config.hosts")
+            guard = Guard(rules, private=alone.private, schemes=schemes_for(base))
         except ConfigError as error:
             settings.wrong("hosts", error.message.partition(": ")[2], error.cure)
     try:
@@ -132,6 +145,18 @@ def _guard(settings: Settings, base: Url, alone: Guard) -> Guard:
             cure = "Write private: true, or list the networks under config.private"
         settings.wrong("url", f"can never be asked for: {error}", cure)
     return guard
+
+
+def _retry_statuses(settings: Settings) -> frozenset[int]:
+    given: Any = settings.values.get("retry_statuses")
+    if given is None:
+        return LATER
+    found: list[Any] = cast("list[Any]", given) if isinstance(given, list | tuple) else [None]
+    if not all(type(status) is int and 400 <= status < 600 for status in found):
+        settings.wrong(
+            "retry_statuses", "must be a list of statuses from 400 to 599", "Write [429, 503]"
+        )
+    return frozenset(found)
 
 
 def _response(settings: Settings) -> tuple[Form, str]:

@@ -11,8 +11,9 @@ import msgspec
 
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import Denial, ToolFailure
+from toolcrib.executors.http_arguments import Takes, arguments_without_place, takes_others
 from toolcrib.executors.http_template import MISSING, Arguments, Fill, Places, Slot
-from toolcrib.net.auth import check_header
+from toolcrib.net.auth import NOBODY, Auth, check_header
 from toolcrib.net.encoding import (
     Pairs,
     header_value,
@@ -41,15 +42,14 @@ class RequestPlan:
     query: tuple[tuple[str, Fill], ...]
     headers: tuple[tuple[str, Fill], ...]
     body: Body | None
-    placed: frozenset[str]
-    """The arguments that have a place of their own."""
     rest: str
-    """Where the others go: `query`, `body`, or nowhere."""
+    """Where arguments without a place of their own go: `query`, `body`, or nowhere."""
+    takes: Takes
     repeatable: bool
 
     def request(self, arguments: Arguments) -> Request:
         """The request for these arguments."""
-        rest = {k: v for k, v in arguments.items() if k not in self.placed}
+        rest = self.takes.rest(arguments)
         if rest and not self.rest:
             raise ToolFailure(
                 f"there is no place for the argument {next(iter(rest))}", reason="invalid_arguments"
@@ -97,7 +97,7 @@ class RequestPlan:
         return target
 
 
-def request_plan(spec: ToolSpec, settings: Settings) -> RequestPlan:
+def request_plan(spec: ToolSpec, settings: Settings, auth: Auth = NOBODY) -> RequestPlan:
     """Read `method`, `url`, `query`, `headers` and `body`."""
     method = settings.text("method", "GET") or "GET"
     if method.upper() not in METHODS:
@@ -114,7 +114,10 @@ def request_plan(spec: ToolSpec, settings: Settings) -> RequestPlan:
     if body is not None and method in ("GET", "HEAD"):
         settings.wrong("body", f"does not go with {method}", "Use query, or another method")
     headers = _headers(settings, places)
+    _check_ours(settings, auth, query, headers)
     rest = _rest(spec, settings, places, method, body is not None)
+    fixed = auth.query_names | {name for name, _ in query} if rest == "query" else frozenset[str]()
+    takes = arguments_without_place(spec, settings, places, fixed)
     return RequestPlan(
         method=method,
         base=base,
@@ -122,8 +125,8 @@ def request_plan(spec: ToolSpec, settings: Settings) -> RequestPlan:
         query=tuple(query),
         headers=tuple(headers),
         body=body,
-        placed=frozenset(places.used),
         rest=rest,
+        takes=takes,
         repeatable=spec.repeatable or method in ("GET", "HEAD", "OPTIONS"),
     )
 
@@ -133,6 +136,9 @@ def _address(
 ) -> tuple[Url, list[str | Slot], list[tuple[str, Fill]]]:
     text = settings.need("url")
     scheme, mark, rest = text.partition("://")
+    if not mark and not text.startswith("{"):
+        cure = "https://example.com" + text if text.startswith("/") else "https://" + text
+        settings.wrong("url", "has no scheme and host", f"Write {cure}")
     place, slash, path = rest.partition("/")
     if "{" in scheme + place or "?" in place or "#" in text:
         _wrong_url(settings, text, "has an argument, a query or a fragment where the host stands")
@@ -155,6 +161,21 @@ def _address(
         for name, value in parse_qsl(fixed, keep_blank_values=True)
     ]
     return base, parts, query
+
+
+def _check_ours(
+    settings: Settings,
+    auth: Auth,
+    query: list[tuple[str, Fill]],
+    headers: list[tuple[str, Fill]],
+) -> None:
+    """Refuse what would stand beside a credential under its own name."""
+    for key, given, ours in (
+        ("query", {name: name for name, _ in query}, auth.query_names),
+        ("headers", {name.lower(): name for name, _ in headers}, auth.header_names),
+    ):
+        for name in ours & given.keys():
+            settings.wrong(key, f"says {given[name]}, and so does auth", "Remove it from one")
 
 
 def _check_needed(spec: ToolSpec, settings: Settings, name: str) -> None:
@@ -227,8 +248,7 @@ def _rest(spec: ToolSpec, settings: Settings, places: Places, method: str, body:
     if method in ("GET", "HEAD", "OPTIONS", "DELETE"):
         return "query"
     if not body:
-        free = spec.input_schema.get("additionalProperties", True) is not False
-        return "body" if left or free else ""
+        return "body" if left or takes_others(spec.input_schema) else ""
     if left:
         settings.wrong(
             "body",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 import threading
@@ -20,10 +21,12 @@ from toolcrib.executors import frames
 from toolcrib.executors.frames import Call, Failed
 from toolcrib.executors.pool import Pool, WorkerFailed
 from toolcrib.executors.processconfig import ProcessConfig, read_config
-from toolcrib.executors.worker import OutputTooLarge, Worker, WorkerEnded, WorkerSettings
+from toolcrib.executors.worker import NoAnswer, OutputTooLarge, Worker, WorkerEnded, WorkerSettings
 
 COMMAND = (sys.executable, "-P", "-m", "toolcrib.host.worker")
 """`-P`, because a file in the working folder must not take the place of a module."""
+
+_log = logging.getLogger("toolcrib")
 
 
 class ProcessExecutor:
@@ -131,7 +134,7 @@ class _Function:
             raise RuntimeError(str(error)) from None
         try:
             kind, body = await worker.call(ctx, self._call(ctx))
-        except (OutputTooLarge, WorkerEnded, msgspec.MsgspecError) as error:
+        except (OutputTooLarge, WorkerEnded, NoAnswer, msgspec.MsgspecError) as error:
             code = await self._retire(pool, worker)
             raise self._broken(error, code, ctx.tool) from None
         except GeneratorExit:
@@ -145,12 +148,11 @@ class _Function:
         if kind == frames.OUTPUT:
             pool.give(worker)
             return msgspec.json.decode(body)
-        return await self._other(pool, worker, kind, body)
+        return await self._other(pool, worker, kind, body, ctx.tool)
 
     def _call(self, ctx: ToolContext) -> Call:
         session, config = ctx.session, self.config
         return Call(
-            0,
             config.module,
             config.function,
             config.properties,
@@ -166,7 +168,7 @@ class _Function:
             {} if session is None else dict(session.metadata),
         )
 
-    async def _other(self, pool: Pool, worker: Worker, kind: int, body: bytes) -> Any:
+    async def _other(self, pool: Pool, worker: Worker, kind: int, body: bytes, tool: str) -> Any:
         """An answer that is more than a value. One that is none ends the worker."""
         try:
             if kind == frames.RESULT:
@@ -176,7 +178,7 @@ class _Function:
             failed = msgspec.json.decode(body, type=Failed)
         except msgspec.MsgspecError as error:
             await self._retire(pool, worker)
-            raise RuntimeError(f"a worker answered with what is no answer: {error}") from None
+            raise _no_answer(error, tool) from None
         if failed.how == "memory":
             await self._retire(pool, worker)
         else:
@@ -206,12 +208,17 @@ class _Function:
                 reason="output_too_large",
             )
         if not isinstance(error, WorkerEnded):
-            return RuntimeError(f"a worker answered with what is no answer: {error}")
+            return _no_answer(error, tool)
         if -code == signal.SIGXCPU and self.config.cpu is not None:
             return ToolFailure(
                 f"{tool} used more than {self.config.cpu:g} s of processor time, and was stopped"
             )
         return ToolFailure(f"{tool} failed: its worker process ended ({_how(code)})")
+
+
+def _no_answer(error: Exception, tool: str) -> ToolFailure:
+    _log.warning("%s: its worker process said what is no answer: %s", tool, error)
+    return ToolFailure(f"{tool} failed: its worker process gave no answer, and was stopped")
 
 
 def _how(code: int) -> str:

@@ -15,6 +15,7 @@ from toolcrib.core.protocols import Workshop
 from toolcrib.core.spec import FILE_MODULE, ToolSpec
 from toolcrib.core.units import did_you_mean, duration, size
 from toolcrib.errors import SpecError
+from toolcrib.executors.sourcecheck import check_source
 from toolcrib.executors.worker import WorkerSettings
 
 KEYS = (
@@ -106,6 +107,10 @@ class _Reader:
             file = self.workshop.file(module)
             if not file.is_file():
                 self._wrong("module", f"there is no file {file}", "Correct the path")
+            try:
+                check_source(file, function, list(self.spec.input_schema.get("properties") or ()))
+            except SpecError as error:
+                self._wrong(error.key or "module", error.message, error.cure)
             return str(file), function
         if not _DOTTED(module):
             self._wrong("module", f"{shown(module)} is not the name of a module", None)

@@ -14,6 +14,7 @@ from toolcrib.core.units import did_you_mean, duration, size
 from toolcrib.errors import SpecError
 from toolcrib.executors.arguments import Argument, read_arguments, unknown
 from toolcrib.executors.argv import Element, Rules, Template, names_in
+from toolcrib.executors.codewatch import CODE_VARIABLE
 from toolcrib.executors.output import Form
 from toolcrib.executors.template import TemplateReader
 
@@ -25,11 +26,6 @@ MOST_OUTPUT = 1_000_000
 """Bytes of output unless the tool says otherwise."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
-# Variables that decide what a program loads or runs; a caller's text must not get there.
-_CODE_VARIABLE = re.compile(
-    r"PATH|IFS|ENV|SHELL|EDITOR|VISUAL|PAGER|BROWSER|.*_PRELOAD|(LD|DYLD|GIT|BASH|PYTHON|PERL|PERL5"
-    r"|RUBY|NODE|JAVA|JDK|_JAVA|GCONV|PROMPT|SSH|LESS|MAN|PS[0-9])(_.*|[A-Z0-9]*)"
-).fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +141,7 @@ class _Reader:
             element = self.templates.element(str(text), key, optional=True)
             if not isinstance(element, Element):
                 self._wrong(key, f"{text} cannot stand in a variable", 'Write "{name}"')
-            if names_in([element]) and _CODE_VARIABLE(name.upper()):
+            if names_in([element]) and CODE_VARIABLE(name.upper()):
                 self._wrong(
                     key,
                     f"{name} decides what programs run, so no argument may go there",

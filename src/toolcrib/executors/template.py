@@ -10,8 +10,19 @@ from toolcrib.core.jsontext import shown
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import SpecError
 from toolcrib.executors.arguments import Argument, unknown
-from toolcrib.executors.argv import Element, Group, Item, Repeated, Rules, Slot, Template, When
-from toolcrib.executors.commandline import ARGV, BRACES, CodeWatch, split
+from toolcrib.executors.argv import (
+    Element,
+    Group,
+    Item,
+    Repeated,
+    Rules,
+    Slot,
+    Template,
+    When,
+    names_in,
+)
+from toolcrib.executors.codewatch import CodeWatch
+from toolcrib.executors.commandline import ARGV, BRACES, split
 
 _NAME = r"[A-Za-z0-9_-]+"
 _PLACEHOLDER = re.compile(rf"\{{({_NAME})\}}").fullmatch
@@ -48,7 +59,13 @@ class TemplateReader:
             self.wrong(key, f"{program!r} sets a variable", "Write it in env: {NAME: value}")
         items = tuple(self._item(item, f"{key}[{n}]") for n, item in enumerate(rest, 1))
         template = Template(program, items, rules)
-        self._check(template, key)
+        watch = self._check(template, key)
+        if config.get("stdin") is not None and watch.runs_input:
+            self.wrong(
+                "stdin",
+                f"{program} would run its input, which comes from the caller, as code",
+                "Give it a script, or code of your own, that reads the input",
+            )
         return template
 
     def _words(self, command: Any) -> list[str]:
@@ -150,19 +167,33 @@ class TemplateReader:
     def _typed(self, name: str) -> str:
         return f"Say so in input_schema.properties.{name}; objects and lists can go to stdin"
 
-    def _check(self, template: Template, key: str) -> None:
+    def _check(self, template: Template, key: str) -> CodeWatch:
         watch = CodeWatch()
         for item in _flat((Element((template.program,)), *template.items)):
-            slots = has_slots(item)
-            if isinstance(item, Element) and slots:
-                self._check_option(item, template.rules, key)
             head = item.parts[0] if isinstance(item, Element) and item.parts else ""
-            if watch.is_code(head if isinstance(head, str) else "", slots):
+            head = head if isinstance(head, str) else ""
+            if not has_slots(item):
+                watch.fixed(head)
+                continue
+            if isinstance(item, Element):
+                self._check_option(item, template.rules, key)
+            if watch.filled(head, free=self._free(item), many=isinstance(item, Repeated)):
                 self.wrong(
                     key,
-                    "a placeholder in code would be code from the caller",
-                    'Pass it as an argument: [sh, -c, \'ls -- "$1"\', sh, "{path}"]',
+                    "a placeholder in code, or for a program, would be code from the caller",
+                    'Pass it as an argument: [sh, -c, \'ls -- "$1"\', sh, "{path}"]; where it '
+                    "chooses between some, give it an enum",
                 )
+        return watch
+
+    def _free(self, item: Element | Repeated) -> bool:
+        """Whether any text may come to stand there, not only numbers or some of a list."""
+        for name in names_in([item]):
+            known = self.arguments[name]
+            texts = known.items if isinstance(item, Repeated) else known.kinds
+            if "string" in texts and not known.listed:
+                return True
+        return False
 
     def _check_option(self, element: Element, rules: Rules, key: str) -> None:
         """A placeholder behind nothing but dashes would let the caller choose the option."""

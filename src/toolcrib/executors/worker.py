@@ -22,6 +22,13 @@ _TAIL = 4000
 _MOST_LINES = 1000
 _SOME = 1 << 16
 _FEW = 1 << 12  # it is tried after each call, and mostly there is nothing
+_ANSWERS = frozenset({frames.OUTPUT, frames.RESULT, frames.FAILED})
+_SAID = {
+    "call.progress": (100_000, 10_000_000),
+    "tool.log": (_MOST_LINES, 1_000_000),
+    "tool.emitted": (1_000, 1_000_000),
+}
+"""How often a call may say it, and how many bytes in all."""
 _SPARE = 1 << 16
 """Bytes that a frame may have beyond the output: what a failure says."""
 
@@ -40,6 +47,10 @@ class WorkerSettings:
 
 class WorkerEnded(Exception):
     """The process ended in the middle of a call."""
+
+
+class NoAnswer(Exception):
+    """It sent what no worker sends: a frame of no kind, of another call, or not asked for."""
 
 
 class OutputTooLarge(Exception):
@@ -67,6 +78,8 @@ class Worker:
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._ctx: ToolContext | None = None
         self._number = self._printed = self._lines = self._most = 0
+        self._said: dict[str, tuple[int, int]] = {}
+        """How much the call has said, by type: how often, and bytes."""
         self._line = b""
         self._socket, theirs = socket.socketpair()
         self._pipe, their_pipe = os.pipe()
@@ -96,14 +109,15 @@ class Worker:
 
     async def call(self, ctx: ToolContext, call: frames.Call) -> tuple[int, bytes]:
         """The frame that answers a call. After any exception the worker has to be ended."""
-        self._number += 1
-        call.number = self._number
+        # Nobody who ran here before knows it.
+        number = self._number = int.from_bytes(os.urandom(8))
         self._ctx = ctx
+        self._said.clear()
         self._printed = self._lines = 0
         self._most, self._reader.most = call.output, call.output + _SPARE
         self._answer = self.loop.create_future()
         try:
-            self._send(frame(frames.CALL, frames.encode(call)))
+            self._send(frame(frames.CALL, frames.encode(call), number))
             answer = await self._answer
             self._read_printed()
             if self._printed > self._most:
@@ -113,6 +127,7 @@ class Worker:
             return answer
         finally:
             self._ctx = self._answer = None
+            self._number = 0
             self._line = b""
 
     def _send(self, data: bytes) -> None:
@@ -146,21 +161,55 @@ class Worker:
             self._over()
             return
         try:
-            for kind, body in self._reader.feed(self._room[:count]):
-                self._take(kind, body)
-        except (FrameTooLarge, msgspec.MsgspecError) as error:
-            self._fail(OutputTooLarge() if isinstance(error, FrameTooLarge) else error)
+            for kind, number, body in self._reader.feed(self._room[:count]):
+                self._take(kind, number, body)
+        except FrameTooLarge:
+            self._break(OutputTooLarge())
+        except (NoAnswer, msgspec.MsgspecError) as error:
+            self._break(error)
 
-    def _take(self, kind: int, body: bytes) -> None:
-        if kind == frames.SAID:
-            said = msgspec.json.decode(body, type=Said)
-            if self._ctx is not None and said.number == self._number and self._ctx.runtime:
-                self._ctx.runtime.announce(self._ctx, said.type, said.data)
-        elif kind == frames.READY:
+    def _take(self, kind: int, number: int, body: bytes) -> None:
+        if kind == frames.READY and not self.ready:
             self.ready = True
             self._changed(self)
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result((kind, body))
+            return
+        answer = self._answer
+        if number != self._number or answer is None or answer.done():
+            raise NoAnswer(f"a frame of kind {kind}, which belongs to no call")
+        if kind in _ANSWERS:
+            answer.set_result((kind, body))
+        elif kind == frames.SAID:
+            self._hear(msgspec.json.decode(body, type=Said), len(body))
+        else:
+            raise NoAnswer(f"a frame of kind {kind}")
+
+    def _hear(self, said: Said, size: int) -> None:
+        """Pass on what the function says, up to a limit: the trail keeps its facts."""
+        if said.type not in frames.SAYABLE:
+            raise NoAnswer(
+                f"the event {shortened(ascii(said.type))}, which is not a tool's to tell"
+            )
+        ctx = self._ctx
+        if ctx is None or ctx.runtime is None:
+            return
+        count, total = self._said.get(said.type, (0, 0))
+        if count < 0:
+            return
+        often, most = _SAID[said.type]
+        if count >= often or total + size > most:
+            self._said[said.type] = (-1, 0)
+            ctx.log(f"it says too much: no more {said.type} of this call is kept")
+            return
+        self._said[said.type] = (count + 1, total + size)
+        ctx.runtime.announce(ctx, said.type, said.data)
+
+    def _break(self, error: Exception) -> None:
+        """End a worker that does not keep to the rules; a call that runs there hears of it."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        elif not self.ended:
+            self.let_go()
+            self._changed(self)
 
     def _read_printed(self) -> None:
         """Take what the function printed. It is never confused with frames: it has a pipe of

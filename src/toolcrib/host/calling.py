@@ -135,7 +135,8 @@ class Calling:
             if status.tools or status.state in ("up", "open"):
                 continue
             given: Mapping[str, Any] = self._host.config.providers.get(status.name) or {}
-            source = (given.get("place") or {}).get("source")
+            place: Mapping[str, Any] = given.get("place") or {}
+            source = place.get("source")
             words = f"provider {status.name} is {status.state}{f' ({source})' if source else ''}"
             why = f": {status.error}" if status.error else ""
             found[status.name] = f"{words}{why}; its tools are not listed"

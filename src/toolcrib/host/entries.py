@@ -43,11 +43,16 @@ class _Read(NamedTuple):
 class Entries:
     """Makes entries; knows the executors by kind."""
 
-    def __init__(self, python: PythonExecutor, own: Own = tuple) -> None:
+    def __init__(
+        self,
+        python: PythonExecutor,
+        own: Own = None,
+        keep_secret: Callable[[str], None] | None = None,
+    ) -> None:
         self.python = python
         self.executors: dict[str, Executor] = {}
         self.workshop: Callable[[str | None], Workshop] = lambda folder: Workshop(
-            Sandboxes(), folder, own
+            Sandboxes(), folder, own, keep_secret=keep_secret
         )
         """What whoever builds a tool is lent, for paths that begin in `folder`."""
         self._known: dict[tuple[Callable[..., Any], bool], _Read] = {}

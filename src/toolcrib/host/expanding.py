@@ -12,7 +12,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ConfigError, ToolFailure
+from toolcrib.errors import ConfigError, Denial, ToolcribError, ToolFailure
 from toolcrib.host.items import entries_of
 from toolcrib.host.provider_settings import ProviderSettings
 from toolcrib.host.sources import Source
@@ -102,6 +102,14 @@ def _source(host: ToolHost, item: Mapping[str, Any], loader: RemoteLoader) -> So
     return Source(name, "load", settings, ProviderSettings(), build, shop, where, {})
 
 
+def _refusal(item: Mapping[str, Any], error: Exception) -> str:
+    """Why one entry cannot be used; only our own words are quoted."""
+    if isinstance(error, ConfigError):
+        return str(placed(error, item))
+    why = str(error) if isinstance(error, ToolcribError) else type(error).__name__
+    return f"{item.get('source')}: the tool {item.get('name')} cannot be used: {why}"
+
+
 class LoadedTools:
     """A provider of tools that were described somewhere else and run here, by their kind."""
 
@@ -115,6 +123,7 @@ class LoadedTools:
         self._timer: asyncio.Task[None] | None = None
         self._changed: Callable[[], None] | None = None
         self._report: LoadReport | None = None
+        self._refused: list[str] = []
 
     async def __aenter__(self) -> LoadedTools:
         self._report = await self._loader.load_all()
@@ -137,16 +146,21 @@ class LoadedTools:
     @property
     def problems(self) -> list[str]:
         """What is wrong with entries that cannot be used."""
-        return [] if self._report is None else [str(p) for p in self._report.problems]
+        found = [] if self._report is None else [str(p) for p in self._report.problems]
+        return [*found, *self._refused]
 
     async def list_tools(self) -> Sequence[ToolSpec]:
         """The specs; one that cannot be used is told by the report and leaves the others alone."""
         report = self._report = await self._loaded()
         entries: dict[tuple[str, str], Entry] = {}
+        refused: list[str] = []
         for item in report.items:
-            for entry in entries_of(self._host, item):
-                entries[entry.name, entry.spec.version] = entry
-        self._entries = entries
+            try:
+                for entry in entries_of(self._host, item):
+                    entries[entry.name, entry.spec.version] = entry
+            except Exception as error:
+                refused.append(_refusal(item, error))
+        self._entries, self._refused = entries, refused
         return [entry.spec for entry in entries.values()]
 
     async def _loaded(self) -> LoadReport:
@@ -159,6 +173,9 @@ class LoadedTools:
         entry = None if spec is None else self._entries.get((spec.name, spec.version))
         if entry is None:
             raise ToolFailure(f"{ctx.tool} is not among the tools loaded", reason="unknown_tool")
+        if spec is not None and not entry.spec.defines(spec):
+            # What was decided on, and perhaps by a person, is not what is here now.
+            raise Denial("definition_changed", "the tool changed while the call waited")
         return await entry.execute(ctx)
 
     async def _ask_again(self, interval: float) -> None:

@@ -35,6 +35,7 @@ from toolcrib.host.builtin import register_builtins
 from toolcrib.host.callers import Callers
 from toolcrib.host.calling import Calling
 from toolcrib.host.entries import Entries
+from toolcrib.host.kept import KeptSecrets
 from toolcrib.host.own_files import OwnFiles
 from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
@@ -89,7 +90,9 @@ class ToolHost:
         self.own_files = OwnFiles()
         """What nothing in a sandbox may see."""
         self.own_files.note_store(store)
-        self._entries = Entries(self._python, self.own_files)
+        self.kept_secrets = KeptSecrets(lambda: self.redactor)
+        """What has come up at run time and is hidden too."""
+        self._entries = Entries(self._python, self.own_files, self.kept_secrets)
         self.sandboxes = Sandboxes()
         """Where commands may run, by name."""
         self.registrar = Registrar()
@@ -189,7 +192,8 @@ class ToolHost:
             self.callers.renew(config)
             self._python.threads = config.settings.threads
             self._local = self.callers.principal(None)
-            self.redactor = Redactor(config.settings.redact, config.secrets)
+            hidden = config.secrets | self.kept_secrets.values
+            self.redactor = Redactor(config.settings.redact, hidden)
             self.planner.renew(
                 config.settings,
                 self.redactor,

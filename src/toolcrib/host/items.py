@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -43,19 +44,34 @@ def entries_of(host: ToolHost, item: Mapping[str, Any]) -> list[Entry]:
         module = load_module(str(config["module"]), item.get("base"))
         config["function"] = _function(module, str(config.get("function")))
     fields["config"] = config
+    if isinstance(config.get("command"), str):
+        fields["input_schema"] = _all_needed(item.get("input_schema") or {}, config["command"])
     with Importable(item.get("base")):
         spec = ToolSpec(**fields)
         declared = None
-        if spec.kind == "python" and "policy" in item:
+        if spec.kind == "python" and ("policy" in item or "input_schema" not in item):
             function: Any = config.get("function")
             if not callable(function):
                 config["function"] = function = import_function(spec)
-            declared = define(function).spec.policy
+            read = define(function).spec
+            declared = read.policy
+            for name in ("input_schema", "description"):
+                fields.setdefault(name, getattr(read, name))
+            spec = ToolSpec(**fields)
         policy = _policy(host, item, declared)
         if policy is not None:
             spec = ToolSpec(**fields, policy=type(policy))
         folder = item.get("base")
         return [host.entries.from_spec(spec, owner=owner, policy=policy, folder=folder)]
+
+
+def _all_needed(schema: Mapping[str, Any], command: str) -> Mapping[str, Any]:
+    """A command written as one text has no place for an argument to be left out from: where the
+    schema does not say which arguments are required, those it speaks of are."""
+    if "required" in schema:
+        return schema
+    known: Mapping[str, Any] = schema.get("properties") or {}
+    return {**schema, "required": [n for n in re.findall(r"\{(\w+)\}", command) if n in known]}
 
 
 def _switched_off(item: Mapping[str, Any]) -> Entry:

@@ -43,14 +43,17 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
     Nothing changes unless everything is right: mistakes are raised together, before the swap.
     """
     mistakes: list[ConfigError] = []
+    own = host.own_files
+    own.note_config(config)
     config, remote = expand(host, config, mistakes)
     _bring_plugins(host, config)
-    own = host.own_files
     own.note_config(config)
     sandboxes, wrong = build_sandboxes(config.sandboxes, host.registrar.sandboxes, own)
     mistakes += [placed(error, place) for error, place in wrong]
     before = host.entries.workshop
-    host.entries.workshop = lambda folder: Workshop(sandboxes, folder, own)
+    host.entries.workshop = lambda folder: Workshop(
+        sandboxes, folder, own, keep_secret=host.kept_secrets
+    )
     try:
         built = _tools(host, config, mistakes)
         sources = [*_sources(host, config, sandboxes, mistakes), *remote]
@@ -115,7 +118,12 @@ def _sources(
                 rest,
                 alive,
                 factory,
-                Workshop(sandboxes, place.get("base"), host.own_files),
+                Workshop(
+                    sandboxes,
+                    place.get("base"),
+                    host.own_files,
+                    keep_secret=host.kept_secrets,
+                ),
                 str(place.get("source") or OWNED),
                 plain,
             )

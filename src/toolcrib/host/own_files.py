@@ -1,16 +1,22 @@
-"""Where a host keeps what is its own: its store, the trail's key and anchor."""
+"""The files that make a host what it is: those it keeps to itself, and those it is ruled by."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from toolcrib.core.protocols import Store
 from toolcrib.core.settings import HostConfig
 
 STATE = ".toolcrib"
 """The folder in which the command line keeps the store of a configuration beside it."""
-_BESIDE = ("", "-wal", "-shm", "-journal", ".key")
-"""What SQLite and the trail put beside the store's file."""
+_PROFILES = "profiles"
+"""The folder beside a configuration whose files are read with it."""
+_DATABASE = ("", "-wal", "-shm", "-journal")
+"""What SQLite puts beside a file."""
+_DEEPEST = 40
 
 
 class OwnFiles:
@@ -19,21 +25,37 @@ class OwnFiles:
 
     def __init__(self) -> None:
         self._noted: dict[Path, None] = {}
+        self._guarded: dict[Path, None] = {}
+        self._met: set[tuple[str, str]] = set()
 
     def __call__(self) -> tuple[Path, ...]:
-        """All of them, absolute."""
+        """What nobody may see, absolute: the store, the trail's key and anchor, and the stores of
+        providers."""
         return tuple(self._noted)
 
+    def guarded(self) -> tuple[Path, ...]:
+        """What may be read and never changed, without links: whatever rules and tools came from.
+        Links that lead there are among them."""
+        return tuple(self._guarded)
+
     def note_config(self, config: HostConfig) -> None:
-        """What a configuration says about them."""
+        """What a configuration says about them, and the files that it consists of."""
         settings = config.settings
         if settings.store is not None:
             self.note_store(settings.store)
         for file in (settings.audit_key, settings.audit_anchor):
             if file is not None:
                 self._note(Path(file))
+        for source in config.sources:
+            self._guard(Path(source))
         if config.sources:
-            self._note(Path(config.sources[0]).parent / STATE)
+            folder = Path(config.sources[0]).parent
+            self._note(folder / STATE)
+            self._guard(folder / _PROFILES)
+        for item in config.tools:
+            self._note_tool(item)
+        for provider in config.providers.values():
+            self._note_provider(provider)
 
     def note_store(self, store: str | Store) -> None:
         """What belongs to a store."""
@@ -43,9 +65,75 @@ class OwnFiles:
         else:
             path = store.path
         if path is not None:
-            for end in _BESIDE:
-                self._note(path.with_name(f"{path.name}{end}"))
+            self._note_database(path, ".key")
+
+    def _note_tool(self, item: Mapping[str, Any]) -> None:
+        """The file that describes a tool, and the files that its functions are in."""
+        base = str(item.get("base") or "")
+        if not base:
+            return
+        self._note_source(item.get("source"), base)
+        config: Mapping[str, Any] = item.get("config") or {}
+        for name in (
+            item.get("load"),
+            item.get("python"),
+            item.get("module"),
+            config.get("module"),
+        ):
+            if isinstance(name, str) and (base, name) not in self._met and "\0" not in name:
+                self._met.add((base, name))
+                for path in _module(Path(base), name):
+                    self._guard(path)
+
+    def _note_provider(self, settings: Mapping[str, Any]) -> None:
+        place: Mapping[str, Any] = settings.get("place") or {}
+        base = str(place.get("base") or ".")
+        if settings.get("type") == "storage" and isinstance(settings.get("path"), str):
+            self._note_database(Path(base, settings["path"]))
+        self._note_source(place.get("source"), base)
+
+    def _note_source(self, source: Any, base: str) -> None:
+        """The file behind `tools/more.yaml:12`, which lies in `base`."""
+        label = str(source or "").rpartition(":")[0]
+        if label and (base, label) not in self._met and "\0" not in label:
+            self._met.add((base, label))
+            path = Path(base, Path(label).name)
+            if path.is_file():
+                self._guard(path)
+
+    def _note_database(self, path: Path, *more: str) -> None:
+        for end in (*_DATABASE, *more):
+            self._note(path.with_name(f"{path.name}{end}"))
 
     def _note(self, path: Path) -> None:
         path = path.absolute()
         self._noted[path.parent if path.parent.name == STATE else path] = None
+
+    def _guard(self, path: Path) -> None:
+        for link in _links(path.absolute()):
+            self._guarded[link] = None
+        self._guarded[Path(os.path.realpath(path))] = None
+
+
+def _module(base: Path, name: str) -> Iterator[Path]:
+    """The files that a name of a module, or of a file or folder of tools, stands for."""
+    if "://" in name:
+        return
+    if name.endswith(".py") or (base / name).exists():
+        yield base / name
+        return
+    inner = base.joinpath(*name.split("."))
+    for path in (inner.with_name(f"{inner.name}.py"), inner / "__init__.py"):
+        if path.is_file():
+            yield path
+
+
+def _links(path: Path, depth: int = 0) -> Iterator[Path]:
+    """The links on the way to a path: whoever replaces one leads the host elsewhere."""
+    here = "/"
+    for part in path.parts[1:]:
+        entry = Path(here, part)
+        if entry.is_symlink() and depth < _DEEPEST:
+            yield entry
+            yield from _links(Path(os.path.normpath(Path(here, entry.readlink()))), depth + 1)
+        here = os.path.realpath(entry)

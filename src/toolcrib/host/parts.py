@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 import time
@@ -19,6 +20,7 @@ from toolcrib.core.protocols import Approver, Exporter, Store
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import ConfigError, NotFound, StoreError
 from toolcrib.host.history import History, Wanted
+from toolcrib.observe.log import escape
 from toolcrib.observe.redact import Redactor
 from toolcrib.observe.trail import Trail
 from toolcrib.pipeline.asking import Asking
@@ -26,6 +28,8 @@ from toolcrib.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
+
+_log = logging.getLogger("toolcrib")
 
 
 class _Default(str):
@@ -133,9 +137,12 @@ class Parts:
         """Something a running tool has to say: its own facts are kept, the rest only told."""
         shown = self.host.redactor.value(data)
         if type == "tool.emitted":
-            self.pipeline.record.note(ctx, type, {"tool": ctx.tool, **shown})
-        elif self.host.bus.active:
-            told = {"tool": ctx.tool, **shown}
+            self.pipeline.record.note(ctx, type, {**shown, "tool": ctx.tool})
+            return
+        if type == "tool.log" and _log.isEnabledFor(logging.INFO):
+            _log.info("%s: %s", ctx.tool, escape(str(shown.get("message", ""))))
+        if self.host.bus.active:
+            told = {**shown, "tool": ctx.tool}
             self.host.bus.publish(
                 Event(id="", type=type, time=time.time(), call_id=ctx.call_id, data=told)
             )

@@ -20,6 +20,7 @@ from toolcrib.host.provider_calls import Calls
 from toolcrib.host.provider_life import Life
 from toolcrib.host.provider_settings import ProviderSettings, ProviderStatus, State
 from toolcrib.host.publishing import Publish, entries_of
+from toolcrib.observe.log import escape
 
 T = TypeVar("T")
 _log = logging.getLogger("toolcrib")
@@ -56,8 +57,7 @@ class Supervisor:
         self._publish = publish
         self._announce = announce
         self._clock = clock
-        self._hide = hide
-        """Takes secrets out of what is said about errors."""
+        self._secrets = hide
         self.owner = owner or f"provider {name}"
         """What its tools name as theirs."""
         self._breaker = Breaker(
@@ -332,6 +332,10 @@ class Supervisor:
             _log.warning("provider %s: %s", self.name, problem)
         self._problems = said
 
+    def _hide(self, text: str) -> str:
+        """Words about errors made harmless: no secrets, and nothing that a terminal obeys."""
+        return escape(self._secrets(text))
+
     def _say(self, event: str, **data: Any) -> None:
         about = {"provider": self.name, "tools": len(self._entries), "since": self._since}
         try:
@@ -354,4 +358,7 @@ class Supervisor:
     def _report(self, what: str, words: str, error: Exception) -> None:
         if not isinstance(error, ToolcribError | TimeoutError):
             words = "".join(traceback.format_exception(error)).rstrip()
-        _log.warning("provider %s %s: %s", self.name, what, self._hide(words))
+            words = "\n".join(map(self._hide, words.split("\n")))
+        else:
+            words = self._hide(words)
+        _log.warning("provider %s %s: %s", self.name, what, words)

@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn
 
@@ -24,15 +25,17 @@ import msgspec
 from toolcrib.catalog.signature import ConversionError, Signature, describe
 from toolcrib.core.context import ToolContext
 from toolcrib.core.result import ToolResult
-from toolcrib.errors import Denial, ToolcribError, ToolFailure
+from toolcrib.errors import Denial, SpecError, ToolcribError, ToolFailure
 from toolcrib.executors import frames
 from toolcrib.executors.frames import Call, Failed, FrameReader, Said, Setup, encode, frame
 from toolcrib.executors.python import caller, handled, handler
+from toolcrib.executors.sourcecheck import offer, takes_no
 from toolcrib.host.modules import load_module
 from toolcrib.pipeline.shaping import NotJson, plain
 
 _PDEATHSIG = 1
 _CHILD_SUBREAPER = 36
+_OURS = str(Path(__file__).parents[1])
 
 
 class _Target(NamedTuple):
@@ -42,17 +45,20 @@ class _Target(NamedTuple):
     call: Callable[[ToolContext], Any]
     first: str | None
     handle: Callable[[ToolContext], Any]
+    names: frozenset[str] | None
+    """The arguments it takes; None for any."""
+    required: frozenset[str]
 
 
 class _Voice:
     """What a function says while it runs, on its way to the host."""
 
-    def __init__(self, send: Callable[[int, bytes], None], number: int) -> None:
-        self._send = send
+    def __init__(self, say: Callable[[int, bytes], None], number: int) -> None:
+        self._say = say
         self._number = number
 
     def announce(self, ctx: ToolContext, type: str, data: dict[str, Any]) -> None:
-        self._send(frames.SAID, encode(Said(self._number, type, data)))
+        self._say(self._number, encode(Said(type, data)))
 
     async def nested(
         self,
@@ -74,6 +80,8 @@ class Serving:
         self._modules: dict[str, ModuleType] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = os.getpid()
+        self._number = 0
+        """Of the call that runs."""
         self._limited = False
         """Whether the last call had a limit of processor time."""
 
@@ -81,16 +89,19 @@ class Serving:
         """Serve. The first frame says how this worker is to be."""
         reader, room = FrameReader(1 << 30), bytearray(1 << 16)
         while count := self._socket.recv_into(room):
-            for kind, body in reader.feed(room[:count]):
+            for kind, number, body in reader.feed(room[:count]):
                 if kind == frames.SETUP:
                     settle(msgspec.json.decode(body, type=Setup))
-                    self._send(frames.READY, b"")
+                    self._socket.sendall(frame(frames.READY, b""))
                 else:
+                    self._number = number
                     self._serve(msgspec.json.decode(body, type=Call))
 
-    def _send(self, kind: int, body: bytes) -> None:
+    def _say(self, number: int, body: bytes) -> None:
         with self._lock:
-            self._socket.sendall(frame(kind, body))
+            # What a thread of an earlier call says late is nobody's.
+            if number == self._number:
+                self._socket.sendall(frame(frames.SAID, body, number))
 
     def _serve(self, call: Call) -> None:
         kind, body = self._answer(call)
@@ -99,7 +110,9 @@ class Serving:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]
                 stream.flush()
-        self._send(kind, body)
+        with self._lock:
+            number, self._number = self._number, 0
+            self._socket.sendall(frame(kind, body, number))
 
     def _answer(self, call: Call) -> tuple[int, bytes]:
         try:
@@ -127,13 +140,17 @@ class Serving:
             principal=call.principal,
             call_id=call.call_id,
         )
-        ctx.runtime = _Voice(self._send, call.number)
+        ctx.runtime = _Voice(self._say, self._number)
         if call.cpu is not None or self._limited:
             _limit_cpu(call.cpu)
             self._limited = call.cpu is not None
         if target.first is not None and target.first not in call.properties:
             value = target.handle(ctx)
         else:
+            if target.names is not None and not target.names.issuperset(call.arguments):
+                raise _unknown(call, target.names)
+            if not target.required.issubset(call.arguments):
+                raise _missing(call, target.required)
             if target.signature.convert is not None:
                 ctx.typed = target.signature.convert(ctx.arguments)
             value = target.call(ctx)
@@ -159,11 +176,16 @@ class Serving:
         except Exception as error:
             trace = "".join(traceback.format_exception(error))
             print(trace, file=sys.stderr)  # noqa: T201 - the host's log takes it
-            raise ToolFailure(
-                f"{call.tool} cannot run: its function cannot be loaded "
-                f"({type(error).__name__}); the log has the details"
-            ) from None
-        target = _Target(signature, caller(found, signature), handled(found), handler(found))
+            raise ToolFailure(f"{call.tool} cannot run: {_why(error)}") from None
+        schema = signature.input_schema
+        target = _Target(
+            signature,
+            caller(found, signature),
+            handled(found),
+            handler(found),
+            None if signature.accepts_extra else frozenset(schema.get("properties", ())),
+            frozenset(schema.get("required", ())),
+        )
         self._targets[call.module, call.function] = target
         return target
 
@@ -174,11 +196,55 @@ class Serving:
             is_file = name.endswith(".py")
             found = load_module(name, None) if is_file else importlib.import_module(name)
             self._modules[name] = found
+        module: Any = found
+        shown = Path(name).name
         for part in function.split("."):
-            found = getattr(found, part)
+            found = getattr(found, part, None)
+        if found is None:
+            there = [name for name, _ in inspect.getmembers(module, inspect.isfunction)]
+            raise SpecError(f"{shown} has no function {function!r}", cure=offer(there))
         if not callable(found):
-            raise TypeError(f"{name}:{function} is not a function")
+            raise SpecError(f"{function} in {shown} is not a function")
         return found
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a module, in words for whoever wrote its name into a configuration."""
+    if isinstance(error, SpecError) and error.__cause__ is None:
+        where = f"{Path(error.file).name}:{error.line}: " if error.file else ""
+        return f"{where}{error.message}" + (f". {error.cure}" if error.cure else "")
+    if isinstance(error.__cause__, Exception):
+        error = error.__cause__  # `load_module` has put it into words for the host
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '').name}:{error.lineno}: {error.msg}"
+    if isinstance(error, ImportError):
+        text = str(error)
+    for place in reversed(traceback.extract_tb(error.__traceback__)):
+        # The import system's own frames say nothing, and neither do ours.
+        file = Path(place.filename)
+        if not place.filename.startswith(("<", _OURS)) and "importlib" not in file.parts:
+            return f"{file.name}:{place.lineno}: {text}"
+    return text
+
+
+def _unknown(call: Call, names: frozenset[str]) -> ToolFailure:
+    function = call.function.rpartition(".")[2]
+    name = next(name for name in call.arguments if name not in names)
+    if name in call.properties:
+        return ToolFailure(takes_no(function, name))
+    text = f"the function {function} takes no argument {name!r}"
+    return ToolFailure(text, reason="invalid_arguments")
+
+
+def _missing(call: Call, required: frozenset[str]) -> ToolFailure:
+    function = call.function.rpartition(".")[2]
+    name = min(required.difference(call.arguments))
+    if name in call.properties:
+        text = f"the function {function} needs the argument {name!r}"
+        return ToolFailure(text, reason="invalid_arguments")
+    text = f"the function {function} needs the argument {name!r}; input_schema does not have it"
+    return ToolFailure(text)
 
 
 def _failed(error: BaseException, tool: str) -> Failed:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
-from toolcrib.host.own_files import STATE
+from toolcrib.host.own_files import STATE, OwnFiles
+from toolcrib.host.roots import Roots
 
 if TYPE_CHECKING:
     from toolcrib.core.protocols import Sandbox
@@ -22,7 +23,7 @@ STRICT = "strict"
 RESERVED = (PLAIN, STRICT)
 
 Factories = Mapping[str, Callable[..., Any]]
-Own = Callable[[], tuple[Path, ...]]
+Own = OwnFiles | None
 """Says what is the host's own; asked each time, because a host may learn of more."""
 
 
@@ -31,13 +32,16 @@ class Sandboxes:
 
     def __init__(self, named: Mapping[str, Sandbox] | None = None) -> None:
         self.named: dict[str, Sandbox] = dict(named or {})
+        self.roots = Roots()
+        """Where the paths of this configuration's policies lead."""
 
-    def get(self, name: str | None, workshop: Workshop) -> Sandbox:
-        """The sandbox of a name. The built-in ones depend on the folder they are asked for."""
+    def get(self, name: str | None, workshop: Workshop, *, folder: bool = True) -> Sandbox:
+        """The sandbox of a name. The built-in ones depend on the folder they are asked for; the
+        strict one shows it, unless told not to."""
         if name is None or name == STRICT:
             from toolcrib.sandbox.build import strict
 
-            return strict(workshop)
+            return strict(workshop, folder=folder)
         if name == PLAIN:
             from toolcrib.sandbox.build import FACTORIES
 
@@ -58,10 +62,16 @@ class Workshop:
     """Lends folders and sandboxes, and remembers which sandboxes were taken."""
 
     def __init__(
-        self, sandboxes: Sandboxes, folder: str | Path | None = None, own: Own = tuple
+        self,
+        sandboxes: Sandboxes,
+        folder: str | Path | None = None,
+        own: Own = None,
+        *,
+        keep_secret: Callable[[str], None] | None = None,
     ) -> None:
         self._sandboxes = sandboxes
-        self._own = own
+        self._own = own or OwnFiles()
+        self._keep_secret = keep_secret
         self._folder = None if folder is None else Path(folder)
         self.taken: dict[str, Sandbox] = {}
 
@@ -77,9 +87,14 @@ class Workshop:
         here = self.folder / STATE
         return (here, *self._own()) if here.exists() else self._own()
 
-    def sandbox(self, name: str | None = None) -> Sandbox:
+    @property
+    def guarded(self) -> tuple[Path, ...]:
+        """What may be read and never changed."""
+        return self._own.guarded()
+
+    def sandbox(self, name: str | None = None, *, folder: bool = True) -> Sandbox:
         """A sandbox by name; without one, the strict built-in one."""
-        found = self._sandboxes.get(name, self)
+        found = self._sandboxes.get(name, self, folder=folder)
         self.taken[found.name] = found
         return found
 
@@ -87,9 +102,18 @@ class Workshop:
         """A path, made absolute."""
         return self.folder / path
 
+    def root(self, path: str | Path) -> Path:
+        """Where a path of a policy led when it was first asked for."""
+        return self._sandboxes.roots(self.folder / path)
+
+    def keep_secret(self, text: str) -> None:
+        """Hide a text wherever it appears from now on."""
+        if self._keep_secret is not None:
+            self._keep_secret(text)
+
 
 def build_sandboxes(
-    given: Mapping[str, Mapping[str, Any]], factories: Factories, own: Own = tuple
+    given: Mapping[str, Mapping[str, Any]], factories: Factories, own: Own = None
 ) -> tuple[Sandboxes, list[tuple[ConfigError, Mapping[str, Any]]]]:
     """The sandboxes that a configuration describes, and what is wrong with the others."""
     made = Sandboxes()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from urllib.parse import unquote
 
 from msgspec.structs import replace
 
@@ -13,13 +14,14 @@ from toolcrib.errors import Denial
 from toolcrib.net.addresses import Private
 from toolcrib.net.client import Client
 from toolcrib.net.encoding import HEADER_NAME, MANAGED, header_value, query_text
-from toolcrib.net.exchange import Limits, Request, Response
+from toolcrib.net.exchange import Limits, Request, Response, Sending
 from toolcrib.net.guard import Guard, guard_for
 from toolcrib.net.oauth import TokenSource
 from toolcrib.net.settings import Settings
 from toolcrib.net.url import parse_url
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
+KeepSecret = Callable[[str], None]
 _KINDS = ("bearer", "basic", "header", "query", "oauth")
 
 
@@ -36,34 +38,58 @@ class Auth:
         """The request with the credentials on it."""
         if self.tokens is not None:
             token = await self.tokens.token(client)
-            said = {**request.headers, "Authorization": f"Bearer {token}"}
-            return replace(request, headers=said)
+            return _with(request, {"Authorization": f"Bearer {token}"})
         if self.headers:
-            return replace(request, headers={**request.headers, **self.headers})
+            return _with(request, self.headers)
         if self.query:
             url = request.url
             joint = "&" if "?" in url.target else "?"
             return replace(request, url=url._replace(target=url.target + joint + self.query))
         return request
 
+    @property
+    def header_names(self) -> frozenset[str]:
+        """The headers that are ours alone, in lower case."""
+        names = {"authorization"} if self.tokens is not None else set(self.headers)
+        return frozenset(name.lower() for name in names)
+
+    @property
+    def query_names(self) -> frozenset[str]:
+        """The parameters of a query that are ours alone."""
+        return frozenset({unquote(self.query.partition("=")[0])} if self.query else ())
+
     async def send(
-        self, client: Client, request: Request, guard: Guard, limits: Limits
+        self,
+        client: Client,
+        request: Request,
+        guard: Guard,
+        limits: Limits,
+        sending: Sending | None = None,
     ) -> Response:
         """Send a request with the credentials on it; once more with a new token if the server
         does not take the old one."""
         signed = await self.signed(request, client)
-        response = await client.send(signed, guard, limits)
+        response = await client.send(signed, guard, limits, sending)
         if response.status != 401 or self.tokens is None:
             return response
         self.tokens.forget(signed.headers["Authorization"].removeprefix("Bearer "))
-        return await client.send(await self.signed(request, client), guard, limits)
+        return await client.send(await self.signed(request, client), guard, limits, sending)
 
 
 NOBODY = Auth()
 
 
-def auth_from(settings: Settings | None, private: Private) -> Auth:
-    """What a setting `auth` says."""
+def _with(request: Request, ours: Mapping[str, str]) -> Request:
+    """The request with these headers; names that differ in case only are the same."""
+    names = {name.lower() for name in ours}
+    kept = {k: v for k, v in request.headers.items() if k.lower() not in names}
+    return replace(request, headers={**kept, **ours})
+
+
+def auth_from(
+    settings: Settings | None, private: Private, keep_secret: KeepSecret | None = None
+) -> Auth:
+    """What a setting `auth` says. `keep_secret` is told of tokens that come up later."""
     if settings is None:
         return NOBODY
     settings.only(*_KINDS)
@@ -85,7 +111,7 @@ def auth_from(settings: Settings | None, private: Private) -> Auth:
         query.only("name", "value")
         return Auth(query=query_text([(query.need("name"), query.need("value"))]))
     oauth = settings.part("oauth")
-    return NOBODY if oauth is None else Auth(tokens=_tokens(oauth, private))
+    return NOBODY if oauth is None else Auth(tokens=_tokens(oauth, private, keep_secret))
 
 
 def check_header(settings: Settings, key: str, name: str) -> None:
@@ -96,7 +122,7 @@ def check_header(settings: Settings, key: str, name: str) -> None:
         settings.wrong(key, f"names the header {name}, which the client sets itself", "Remove it")
 
 
-def _tokens(settings: Settings, private: Private) -> TokenSource:
+def _tokens(settings: Settings, private: Private, keep_secret: KeepSecret | None) -> TokenSource:
     settings.only("token_url", "client_id", "client_secret", "scopes", "audience", "send")
     try:
         url = parse_url(settings.need("token_url"))
@@ -110,6 +136,7 @@ def _tokens(settings: Settings, private: Private) -> TokenSource:
         scopes=settings.texts("scopes") or (),
         audience=settings.text("audience"),
         in_body=settings.choice("send", ("basic", "body"), "basic") == "body",
+        keep_secret=keep_secret,
     )
 
 

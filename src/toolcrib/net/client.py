@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from toolcrib.errors import ToolFailure
-from toolcrib.net.exchange import REDIRECTS, Limits, Request, Response, redirected
+from toolcrib.net.exchange import REDIRECTS, Limits, Request, Response, Sending, redirected
 from toolcrib.net.guard import Guard
 
 if TYPE_CHECKING:
@@ -44,13 +44,19 @@ class Client:
             await wire.aclose()
 
     async def send(
-        self, request: Request, guard: Guard, limits: Limits = DEFAULT_LIMITS
+        self,
+        request: Request,
+        guard: Guard,
+        limits: Limits = DEFAULT_LIMITS,
+        sending: Sending | None = None,
     ) -> Response:
         """The answer, after at most `limits.redirects` redirects, each of them checked anew.
 
         Raises `Denial` for what the guard refuses, and `ToolFailure` (`upstream_error`, `timeout`,
         `output_too_large`) when there is no whole answer. A status of 400 or more is an answer.
+        Whoever is cancelled meanwhile finds in `sending` whether the request may have an effect.
         """
+        sending = sending or Sending()
         wire = self._wire
         if wire is None:
             wire = self._wire = _load(self._resolve, self._tls)
@@ -59,7 +65,8 @@ class Client:
         try:
             for _ in range(limits.redirects + 1):
                 guard.check(request.url)
-                response = await wire.ask(request, guard.private, limits, left)
+                response = await wire.ask(request, guard.private, limits, left, sending)
+                sending.open = False
                 location = response.headers.get("location")
                 if response.status not in REDIRECTS or location is None:
                     return response
@@ -70,6 +77,7 @@ class Client:
                 f"{request.words} did not answer in time",
                 reason="timeout",
                 retryable=request.repeatable,
+                still_running=sending.open,
             ) from None
         raise ToolFailure(
             f"{request.words} was redirected more than {limits.redirects} times",

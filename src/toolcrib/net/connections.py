@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
@@ -13,11 +14,15 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from toolcrib.net.addresses import Private
+from toolcrib.net.exchange import Sending
 from toolcrib.net.guard import checked
 from toolcrib.net.inflate import ACCEPTED
 
 if TYPE_CHECKING:
     import ssl
+
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a name: `await resolve(host, port)`."""
@@ -26,6 +31,9 @@ _HEADERS = {"User-Agent": "toolcrib", "Accept": "*/*", "Accept-Encoding": ACCEPT
 _MOST = 256
 """Connections at a time; more requests than that wait for one."""
 _Pools = dict[Private, aiohttp.ClientSession]
+
+CONNECTED: ContextVar[Sending | None] = ContextVar("CONNECTED", default=None)
+"""Who is told when the request of this task has its connection; None where it does not matter."""
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
@@ -70,6 +78,20 @@ class GuardedResolver(AbstractResolver):
         """Nothing is held."""
 
 
+class GuardedConnector(aiohttp.TCPConnector):
+    """Notes that a request has a connection, from which moment on it may reach the server."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        """A connection, a kept one or a new one."""
+        made = await super().connect(req, traces, timeout)
+        sending = CONNECTED.get()
+        if sending is not None:
+            sending.open = True
+        return made
+
+
 class Connections:
     """Sessions of the client library: one for each event loop and each rule on addresses.
 
@@ -93,7 +115,7 @@ class Connections:
         return session
 
     def _open(self, private: Private) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
+        connector = GuardedConnector(
             resolver=GuardedResolver(private, self._resolve),
             use_dns_cache=False,
             limit=_MOST,

@@ -50,9 +50,23 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Whether sending it twice does no more than sending it once."""
 
     @property
+    def acts(self) -> bool:
+        """Whether a server that gets it may do something that is not to be done twice."""
+        return not self.repeatable and self.method not in SAFE
+
+    @property
     def words(self) -> str:
         """How messages name it; without the query, which may hold credentials."""
         return f"{self.method} {self.url.without_query}"
+
+
+class Sending:
+    """Whether a request is on its way: a server that got it may act on it, answered or not."""
+
+    __slots__ = ("open",)
+
+    def __init__(self) -> None:
+        self.open = False
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):

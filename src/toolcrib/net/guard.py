@@ -110,7 +110,12 @@ def guard_for(url: Url, private: Private) -> Guard:
     rules: Sequence[HostRule] = [HostRule(url.host, port=url.port)]
     if url.scheme == "http" and url.port == 80:
         rules = [*rules, HostRule(url.host, port=443)]
-    return Guard(tuple(rules), private=private)
+    return Guard(tuple(rules), private=private, schemes=schemes_for(url))
+
+
+def schemes_for(url: Url) -> frozenset[str]:
+    """What may be spoken where this URL is trusted: what is secure is never asked in the clear."""
+    return frozenset({"https"}) if url.scheme == "https" else frozenset({"http", "https"})
 
 
 def checked(host: str, addresses: Sequence[Address], private: Private) -> None:

@@ -37,10 +37,13 @@ class TokenSource:
         scopes: tuple[str, ...] = (),
         audience: str | None = None,
         in_body: bool = False,
+        keep_secret: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._guard = guard
         self._clock = clock
+        self._keep_secret = keep_secret
+        """Told of every token before it is used, so that it is hidden wherever it comes back."""
         self._token = ""
         self._until = 0.0
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
@@ -77,6 +80,8 @@ class TokenSource:
                     await client.send(self._request, self._guard, _LIMITS)
                 )
                 self._until = began + max(lasts - _MARGIN, lasts / 2)
+                if self._keep_secret is not None:
+                    self._keep_secret(self._token)
             return self._token
 
     def forget(self, token: str) -> None:

@@ -17,14 +17,16 @@ Form = Literal["auto", "json", "text", "bytes"]
 """auto goes by the answer's content type · json · text · bytes as base64 in a content block."""
 FORMS: tuple[Form, ...] = ("auto", "json", "text", "bytes")
 
-_LATER = frozenset({429, 502, 503, 504})
+LATER = frozenset({429, 502, 503, 504})
+"""Statuses that say: not now."""
 _EXCERPT = 2000
 _LONGEST_WAIT = 3600.0
 _TEXTS = ("text/", "application/xml", "application/javascript", "application/x-www-form-urlencoded")
 
 
-def check_status(request: Request, response: Response) -> None:
-    """Raise a `ToolFailure` unless the server said that all is well."""
+def check_status(request: Request, response: Response, retry: frozenset[int] = LATER) -> None:
+    """Raise a `ToolFailure` unless the server said that all is well; one that can be tried again
+    for the statuses `retry`."""
     status = response.status
     if status < 300:
         return
@@ -32,7 +34,7 @@ def check_status(request: Request, response: Response) -> None:
         words = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         words = str(status)
-    later = status in _LATER
+    later = status in retry
     details: dict[str, Any] = {"status": status}
     if response.body:
         details["body"] = excerpt(response)

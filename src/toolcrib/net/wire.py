@@ -9,8 +9,8 @@ from yarl import URL
 
 from toolcrib.errors import Denial, ToolcribError, ToolFailure
 from toolcrib.net.addresses import Private
-from toolcrib.net.connections import Connections, Resolve
-from toolcrib.net.exchange import Limits, Request, Response
+from toolcrib.net.connections import CONNECTED, Connections, Resolve
+from toolcrib.net.exchange import Limits, Request, Response, Sending
 from toolcrib.net.inflate import Inflater
 
 if TYPE_CHECKING:
@@ -33,9 +33,16 @@ class Wire:
         await self._connections.aclose()
 
     async def ask(
-        self, request: Request, private: Private, limits: Limits, total: float | None
+        self,
+        request: Request,
+        private: Private,
+        limits: Limits,
+        total: float | None,
+        sending: Sending,
     ) -> Response:
         """The answer to one request, within `total` seconds. A `TimeoutError` passes through."""
+        # Nothing can leave before there is a connection, and nobody knows what left after that.
+        CONNECTED.set(sending if request.acts else None)
         session = self._connections.session(private)
         url = _for_library(request)
         timeout = self._timeout((total, limits.connect, limits.pause))

@@ -107,6 +107,13 @@ class Redactor:
         """Hide `value` from now on; False when it is too short to be looked for."""
         return self._add((value,))
 
+    def drop_secret(self, value: str) -> None:
+        """Look no more for a value that has long been worth nothing."""
+        gone = forms_of(value)
+        self._forms = tuple(form for form in self._forms if form not in gone)
+        self._joined = "\0".join(self._forms)
+        self._keys = {}
+
     def _add(self, values: Iterable[str]) -> bool:
         usable = [value for value in values if len(value.strip()) >= MIN_SECRET]
         forms = set(self._forms).union(*map(forms_of, usable))

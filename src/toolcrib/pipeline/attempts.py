@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from toolcrib.core.result import ToolResult
+from toolcrib.core.result import Failure, ToolResult
 from toolcrib.core.spec import RetryPolicy
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.pipeline.endings import failed, overdue
@@ -32,12 +32,18 @@ def raised(flight: Flight, error: Exception, hider: Hider) -> ToolResult:
             reason = "action_not_allowed"
         return failed(flight, reason, error.message, error.details)
     if isinstance(error, ToolFailure):
-        return flight.error(
-            error.message,
-            error.reason if is_reason(error.reason) else "tool_error",
-            retryable=error.retryable,
-            retry_after=error.retry_after,
-            **error.details,
+        flight.still_running = flight.still_running or error.still_running
+        return ToolResult(
+            call_id=flight.call_id,
+            status="error",
+            error=Failure(
+                reason=error.reason if is_reason(error.reason) else "tool_error",
+                message=error.message,
+                details=dict(error.details),
+                retryable=error.retryable and not flight.still_running,
+                retry_after=error.retry_after,
+                still_running=flight.still_running,
+            ),
         )
     # The traceback as text, because it may quote what must be hidden.
     trace = hider.text("".join(traceback.format_exception(error)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import sys
 import time
 from asyncio import CancelledError, current_task, get_running_loop
 from collections.abc import Callable, Mapping
@@ -43,6 +44,9 @@ from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import SHORT, Wheel
 
 _new: Any = object.__new__
+_task: Callable[[asyncio.AbstractEventLoop], asyncio.Task[Any] | None] = current_task
+if sys.version_info < (3, 12):  # there it is a function in Python around this look-up
+    _task = asyncio.tasks._current_tasks.get  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType, reportPrivateUsage]
 QUICK_NS = 500_000
 """Up to here a call's time falls into the first bucket."""
 
@@ -175,7 +179,7 @@ class Pipeline:
         wheel = self._wheel
         if wheel is None or wheel.loop is not loop:
             wheel = self._wheel_of(loop)
-        flight.task = current_task(loop)
+        flight.task = _task(loop)
         try:
             # ask, recheck
             if decision.verdict == "ask":

@@ -22,6 +22,7 @@ from toolcrib.sandbox.unlimited import unlimited
 Own = Callable[[], tuple[Path, ...]]
 """Says what is the host's own now: a configuration that is read later may name more."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_REMEMBERED = 1_024
 
 
 class CommandSandbox:
@@ -30,13 +31,16 @@ class CommandSandbox:
     type: str = ""
     isolates: frozenset[Isolation] = frozenset()
 
-    def __init__(self, name: str, settings: Settings, own: Own = tuple) -> None:
+    def __init__(
+        self, name: str, settings: Settings, own: Own = tuple, guarded: Own = tuple
+    ) -> None:
         self.name = name
         self.settings = settings
         self._own = own
+        self._guarded = guarded
         self._tested: Once[SelfTest] | None = None
-        # What a configuration names is meant as it is now. A command that may write beside such a
-        # path could put a link in its place, and be shown what that leads to the next time.
+        # What is named is meant as it is now. A command that may write beside such a path could put
+        # a link in its place, and be shown what that leads to the next time.
         self._real = {path: os.path.realpath(path) for path in (*settings.read, *settings.write)}
 
     async def probe(self) -> SelfTest:
@@ -108,13 +112,8 @@ class CommandSandbox:
     ) -> Command:
         """The command with everything that the sandbox adds to it."""
         settings = self.settings
-        for path, real in self._real.items():
-            if os.path.realpath(path) != real:
-                raise ToolFailure(
-                    f"{path}, a path of the sandbox {self.name}, leads elsewhere than it did when "
-                    "the sandbox was made; look who put a link there, then start the host anew",
-                    reason="sandbox_unavailable",
-                )
+        further = (_existing(read, settings.folder), _existing(write, settings.folder))
+        self._still_there((*further[0], *further[1]))
         merged = {name: os.environ[name] for name in settings.environment if name in os.environ}
         merged |= env
         merged.setdefault("PATH", DEFAULT_PATH)
@@ -123,12 +122,27 @@ class CommandSandbox:
             cwd=absolute(cwd, settings.folder),
             env=_named(merged),
             limits=stricter(settings.limits, limits),
-            read=(*settings.read, *_existing(read, settings.folder)),
-            write=(*settings.write, *_existing(write, settings.folder)),
+            read=(*settings.read, *further[0]),
+            write=(*settings.write, *further[1]),
             hide=settings.hide,
             own=self._own(),
+            guarded=self._guarded(),
             input=input,
         )
+
+    def _still_there(self, further: Sequence[str]) -> None:
+        """Refuse when a path leads elsewhere than it did; `further` ones count from their first
+        use, as long as there is room to remember them."""
+        for path in (*self.settings.read, *self.settings.write, *further):
+            real = os.path.realpath(path)
+            if len(self._real) < _REMEMBERED:
+                self._real.setdefault(path, real)
+            if self._real.get(path, real) != real:
+                raise ToolFailure(
+                    f"{path}, a path of the sandbox {self.name}, leads elsewhere than it did when "
+                    "it was first used; look who put a link there, then start the host anew",
+                    reason="sandbox_unavailable",
+                )
 
     def start(self, command: Command) -> Process:
         """Start a command; `OSError` when it cannot be started."""

@@ -17,6 +17,7 @@ from toolcrib.core.sandbox import Isolation, SandboxLimits, SelfTest
 from toolcrib.sandbox import seccomp, view
 from toolcrib.sandbox.base import CommandSandbox, Own, program
 from toolcrib.sandbox.cgroup import controllers
+from toolcrib.sandbox.guards import check_guarded, guard
 from toolcrib.sandbox.limits import apply, rlimits
 from toolcrib.sandbox.masks import Mask, check_own, masked
 from toolcrib.sandbox.pipes import Pipes
@@ -57,8 +58,10 @@ class BubblewrapSandbox(CommandSandbox):
 
     type = "bubblewrap"
 
-    def __init__(self, name: str, settings: Settings, own: Own = tuple) -> None:
-        super().__init__(name, settings, own)
+    def __init__(
+        self, name: str, settings: Settings, own: Own = tuple, guarded: Own = tuple
+    ) -> None:
+        super().__init__(name, settings, own, guarded)
         network: frozenset[Isolation] = frozenset({"network"} if settings.network else ())
         self.isolates = _EVERYTHING - network
 
@@ -78,9 +81,9 @@ class BubblewrapSandbox(CommandSandbox):
 
     def start(self, command: Command) -> Process:
         """Start bubblewrap, which waits for its arguments; limit it; then give it them."""
-        seen, covers = masked(
-            view.View.of(command.read, command.write), command.hide, command.own, self.name
-        )
+        seen = view.View.of(command.read, command.write)
+        seen = guard(seen, command.guarded, command.own, self.name)
+        seen, covers = masked(seen, command.hide, command.own, self.name)
         cwd = seen.folder(command.cwd, self.name)
         path = seen.program(program(command), self.name)
         limits = command.limits
@@ -223,4 +226,5 @@ def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> Bubbl
     reader = Reader(name, settings, (*PATHS, *LIMITS, "hide", "network", "environment"))
     found = reader.settings(workshop.folder)
     check_own(reader, found, workshop.hidden, masks=True)
-    return BubblewrapSandbox(name, found, lambda: workshop.hidden)
+    check_guarded(reader, found, workshop.guarded, mounts=True)
+    return BubblewrapSandbox(name, found, lambda: workshop.hidden, lambda: workshop.guarded)

@@ -22,13 +22,15 @@ FACTORIES: dict[str, Factory] = {
 """What builds each `type:` of sandbox."""
 
 
-def strict(workshop: Workshop) -> Sandbox:
+def strict(workshop: Workshop, *, folder: bool = True) -> Sandbox:
     """The sandbox of commands for which none is named: bubblewrap, the workshop's folder to be
-    read, nothing to be written but a private /tmp, no network."""
+    read if it is wanted, nothing to be written but a private /tmp, no network."""
     settings = Settings(folder=str(workshop.folder.absolute()))
-    if not refusal(settings.folder):
+    if folder and not refusal(settings.folder):
         settings = replace(settings, read=(settings.folder,))
-    return bubblewrap.BubblewrapSandbox("strict", settings, lambda: workshop.hidden)
+    return bubblewrap.BubblewrapSandbox(
+        "strict", settings, lambda: workshop.hidden, lambda: workshop.guarded
+    )
 
 
 async def report(sandboxes: Iterable[Sandbox]) -> list[tuple[str, str, SelfTest]]:

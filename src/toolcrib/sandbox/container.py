@@ -19,6 +19,7 @@ from toolcrib.core.protocols import Workshop
 from toolcrib.core.sandbox import Isolation, SandboxLimits, SelfTest
 from toolcrib.sandbox.base import CommandSandbox, Own
 from toolcrib.sandbox.engine_filter import profile_file
+from toolcrib.sandbox.guards import check_guarded, guard
 from toolcrib.sandbox.masks import Mask, check_own, masked
 from toolcrib.sandbox.process import Process, start
 from toolcrib.sandbox.running import Command
@@ -42,9 +43,16 @@ class ContainerSandbox(CommandSandbox):
     type = "container"
 
     def __init__(
-        self, name: str, settings: Settings, own: Own = tuple, *, engine: str | None, image: str
+        self,
+        name: str,
+        settings: Settings,
+        own: Own = tuple,
+        guarded: Own = tuple,
+        *,
+        engine: str | None,
+        image: str,
     ) -> None:
-        super().__init__(name, settings, own)
+        super().__init__(name, settings, own, guarded)
         self.engine = engine
         self.image = image
         network: frozenset[Isolation] = frozenset({"network"} if settings.network else ())
@@ -74,13 +82,9 @@ class ContainerSandbox(CommandSandbox):
         engine = _find(self.engine)
         if engine is None:
             raise FileNotFoundError(2, "the container engine is not installed", self.engine)
-        seen, covers = masked(
-            View.of(command.read, command.write, system=False),
-            command.hide,
-            command.own,
-            self.name,
-            system=False,
-        )
+        seen = View.of(command.read, command.write, system=False)
+        seen = guard(seen, command.guarded, command.own, self.name)
+        seen, covers = masked(seen, command.hide, command.own, self.name, system=False)
         cwd = seen.folder(command.cwd, self.name)
         label = f"toolcrib-{secrets.token_hex(8)}"
         apart = {name: value for name, value in command.env.items() if _ENGINES_OWN.match(name)}
@@ -224,4 +228,6 @@ def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> Conta
         raise reader.wrong("engine", f"there is no engine {engine}", cure)
     found = reader.settings(workshop.folder)
     check_own(reader, found, workshop.hidden, masks=True)
-    return ContainerSandbox(name, found, lambda: workshop.hidden, engine=engine, image=image)
+    check_guarded(reader, found, workshop.guarded, mounts=True)
+    own, guarded = lambda: workshop.hidden, lambda: workshop.guarded
+    return ContainerSandbox(name, found, own, guarded, engine=engine, image=image)

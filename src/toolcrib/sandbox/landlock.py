@@ -19,6 +19,7 @@ from toolcrib.core.sandbox import Isolation, SelfTest
 from toolcrib.sandbox import confine, seccomp, view
 from toolcrib.sandbox.base import CommandSandbox, Own, program
 from toolcrib.sandbox.cgroup import controllers
+from toolcrib.sandbox.guards import check_guarded, check_unwritten
 from toolcrib.sandbox.limits import apply, rlimits
 from toolcrib.sandbox.masks import check_own, check_unshown
 from toolcrib.sandbox.pipes import Pipes
@@ -42,8 +43,10 @@ class LandlockSandbox(CommandSandbox):
 
     type = "landlock"
 
-    def __init__(self, name: str, settings: Settings, own: Own = tuple) -> None:
-        super().__init__(name, settings, own)
+    def __init__(
+        self, name: str, settings: Settings, own: Own = tuple, guarded: Own = tuple
+    ) -> None:
+        super().__init__(name, settings, own, guarded)
         network: frozenset[Isolation] = frozenset({"network"} if settings.network else ())
         self.isolates = _EVERYTHING - network
 
@@ -61,6 +64,7 @@ class LandlockSandbox(CommandSandbox):
     def start(self, command: Command) -> Process:
         """Start the confining program, limit it, then give it its orders."""
         check_unshown((*view.system(), *command.read), command.write, command.own)
+        check_unwritten(command.write, command.guarded)
         seen = view.View.of(command.read, command.write)
         cwd = seen.folder(command.cwd, self.name)
         path = seen.program(program(command), self.name)
@@ -167,4 +171,5 @@ def factory(name: str, settings: Mapping[str, Any], workshop: Workshop) -> Landl
     reader = Reader(name, settings, (*PATHS, *LIMITS, "network", "environment"))
     found = reader.settings(workshop.folder)
     check_own(reader, found, workshop.hidden, masks=False)
-    return LandlockSandbox(name, found, lambda: workshop.hidden)
+    check_guarded(reader, found, workshop.guarded, mounts=False)
+    return LandlockSandbox(name, found, lambda: workshop.hidden, lambda: workshop.guarded)

@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 from toolcrib.errors import ToolFailure
 from toolcrib.sandbox.settings import Reader, Settings
-from toolcrib.sandbox.view import Mode, View, inside, system
+from toolcrib.sandbox.view import Mode, Row, View, between, inside, shown_by, system
 
 STATE = ".toolcrib"
 """The folder for a host's own files; anything else of its own is a file."""
 _OWN_FOLDER = f"Keep it in a folder of its own, such as {STATE}/trail.db"
-
-Row = tuple[str, str, Mode]
 
 
 class Mask(NamedTuple):
@@ -43,11 +41,11 @@ def masked(
             if inside(root, real) and root in (at for at, _, _ in seen.paths):
                 raise _refused(name, f"{place} is kept from commands")
             target = place + real[len(root) :]
-            if inside(real, root) and _shown_by(rows, target) == (root, place, mode):
+            if inside(real, root) and shown_by(rows, target) == (root, place, mode):
                 folder = _coverable(real, mode, name, own=is_own)
                 if folder is not None:
                     masks.add(Mask(target, folder))
-                    pins |= set(_between(root, place, target)) if mode == "write" else set()
+                    pins |= set(between(root, place, target)) if mode == "write" else set()
     if not masks:
         return seen, ()
     # What is covered by a folder needs no cover of its own.
@@ -109,13 +107,6 @@ def _coverable(real: str, mode: Mode, name: str, *, own: bool) -> bool | None:
     raise _refused(name, f"{real}, which is to be hidden, is not there, and commands could make it")
 
 
-def _between(root: str, place: str, target: str) -> Iterator[Row]:
-    parts = Path(target).relative_to(place).parts[:-1]
-    for count in range(1, len(parts) + 1):
-        below = "/".join(parts[:count])
-        yield f"{root}/{below}", f"{place}/{below}", "write"
-
-
 def _not_behind_links(path: str, seen: View, name: str) -> None:
     """A link cannot be covered. One that commands may replace would lead the host elsewhere."""
     here = "/"
@@ -124,12 +115,6 @@ def _not_behind_links(path: str, seen: View, name: str) -> None:
         if Path(entry).is_symlink() and any(inside(entry, top) for top in seen.of_mode("write")):
             raise _refused(name, f"{entry} is a link on the way to {path}, and could be replaced")
         here = os.path.realpath(entry)
-
-
-def _shown_by(rows: Sequence[Row], target: str) -> Row:
-    """The row that decides what is at a place: the deepest, and of equals the last."""
-    found = [row for row in rows if inside(target, row[1])]
-    return max(reversed(found), key=lambda row: len(row[1]))
 
 
 def _system_rows() -> Iterator[Row]:

@@ -33,6 +33,8 @@ class Command:
     hide: tuple[str, ...] = ()
     own: tuple[Path, ...] = ()
     """The host's own files, which it must not see either."""
+    guarded: tuple[Path, ...] = ()
+    """What it must not change, though it may be somewhere that it may write."""
     input: bool = False
     """Whether something will be written to its standard input."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,8 @@ from typing import Literal
 from toolcrib.errors import ToolFailure
 
 Mode = Literal["read", "write"]
+Row = tuple[str, str, Mode]
+"""Where something is, where it is shown, and how."""
 
 TOPS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Nothing here is private: no shadow, no host keys, no machine's name.
@@ -38,8 +40,7 @@ def system() -> tuple[str, ...]:
 class View:
     """The paths of one command, each resolved, parents before children."""
 
-    paths: tuple[tuple[str, str, Mode], ...]
-    """Where it is, where it is shown, and how."""
+    paths: tuple[Row, ...]
 
     @staticmethod
     def of(read: Iterable[str], write: Iterable[str], *, system: bool = True) -> View:
@@ -54,9 +55,7 @@ class View:
             for place in (real, path):
                 if place not in shown or mode == "write":
                     shown[place] = (real, mode)
-        rows: list[tuple[str, str, Mode]] = [
-            (real, place, mode) for place, (real, mode) in sorted(shown.items())
-        ]
+        rows: list[Row] = [(real, place, mode) for place, (real, mode) in sorted(shown.items())]
         if system:
             rows = [row for row in rows if row[2] == "write" or not _in_system(row[0])]
         return View(tuple(rows))
@@ -97,6 +96,20 @@ class View:
 def inside(path: str, root: str) -> bool:
     """Whether a resolved path is the root or below it."""
     return path == root or path.startswith(f"{root}/")
+
+
+def between(root: str, place: str, target: str) -> Iterator[Row]:
+    """The folders between a place that is shown and a target in it, to be mounted on themselves."""
+    parts = Path(target).relative_to(place).parts[:-1]
+    for count in range(1, len(parts) + 1):
+        below = "/".join(parts[:count])
+        yield f"{root}/{below}", f"{place}/{below}", "write"
+
+
+def shown_by(rows: Sequence[Row], target: str) -> Row:
+    """The row that decides what is at a place: the deepest, and of equals the last."""
+    found = [row for row in rows if inside(target, row[1])]
+    return max(reversed(found), key=lambda row: len(row[1]))
 
 
 def _in_system(real: str) -> bool:

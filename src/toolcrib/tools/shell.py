@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from toolcrib.core.protocols import Sandbox, Workshop
 from toolcrib.core.sandbox import Completed, SandboxLimits
 from toolcrib.core.spec import Effect, ToolTemplate
 from toolcrib.core.units import did_you_mean, duration
-from toolcrib.errors import ConfigError, ToolFailure
+from toolcrib.errors import ConfigError, Denial, ToolFailure
 
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where programs that are listed by name are looked for."""
@@ -121,6 +122,8 @@ def build(policy: ShellPolicy, workshop: Workshop) -> Any:
                     cure=f"Did you mean {close}?" if close else "Add it to programs, or remove it",
                 )
     workshop.sandbox(policy.sandbox)
+    with suppress(Denial):  # a call will be told
+        workshop.root(policy.root)
 
     async def shell(
         program: str,
@@ -143,7 +146,7 @@ def build(policy: ShellPolicy, workshop: Workshop) -> Any:
         held = ctx.policy
         if not isinstance(held, ShellPolicy):
             raise ToolFailure("the tool has no ShellPolicy", reason="guard_failed")
-        root = workshop.file(held.root).resolve()
+        root = workshop.root(held.root)
         where = _beneath(root, cwd, ctx)
         limits = SandboxLimits(time=duration(held.timeout), output=4 * held.max_output_chars)
         try:

@@ -12,8 +12,10 @@ import pytest
 import process_functions
 from executing import context, heard
 from toolcrib.core.entry import Execute
+from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import SpecError, ToolFailure
 from toolcrib.executors.process import ProcessExecutor
+from toolcrib.host.workshop import Sandboxes, Workshop
 
 KIT = str(Path(process_functions.__file__).parent)
 
@@ -46,23 +48,130 @@ async def test_a_file_in_the_folder_does_not_take_a_modules_place(
 
 
 @pytest.mark.parametrize(
-    ("function", "module"),
+    ("function", "module", "words"),
     [
-        ("absent", "process_functions"),
-        ("NOT_CALLABLE", "process_functions"),
-        ("f", "broken"),
-        ("f", "broken.py"),
+        ("gg", "few", "few has no function 'gg'. It has: boom, g"),
+        ("absent.deeper", "few", "few has no function 'absent.deeper'. It has: boom, g"),
+        (
+            "NOT_CALLABLE",
+            "process_functions",
+            "NOT_CALLABLE in process_functions is not a function",
+        ),
+        ("f", "imp", "imp.py:2: No module named 'nothere'"),
+        ("f", "imp.py", "imp.py:2: No module named 'nothere'"),
+        ("f", "over", "imp.py:2: No module named 'nothere'"),
+        ("f", "unready.py", "unready.py:1: KeyError: 'REGION'"),
+        ("f", "wrong", "wrong.py:2: expected ':'"),
     ],
+    ids=lambda value: value.replace("/", "") if len(value) < 20 else "",
 )
 async def test_what_cannot_be_loaded_is_said_at_the_call(
-    bind: Callable[..., Execute], tmp_path: Path, function: str, module: str
+    bind: Callable[..., Execute], tmp_path: Path, function: str, module: str, words: str
 ) -> None:
-    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "few.py").write_text("def g():\n    pass\n\n\ndef boom():\n    pass\n")
+    (tmp_path / "imp.py").write_text("import os\nimport nothere\n\n\ndef f():\n    pass\n")
+    (tmp_path / "over.py").write_text("import imp\n\n\ndef f():\n    pass\n")
+    (tmp_path / "unready.py").write_text(
+        "a = __import__('os').environ['REGION']\n\n\ndef f():\n    pass\n"
+    )
+    (tmp_path / "wrong.py").write_text("\ndef f()\n    pass\n")
     ctx = context()
     said = heard(ctx)
-    with pytest.raises(ToolFailure, match="cannot be loaded"):
+    with pytest.raises(ToolFailure) as caught:
         await bind(function, module=module)(ctx)
+    assert caught.value.message == f"t cannot run: {words}"
+    assert caught.value.reason == "tool_error"
     assert any("Traceback" in str(data) for _, data in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "key", "words"),
+    [
+        ("def g(:\n", {}, "config.module", "f.py:1: invalid syntax"),
+        ("x = '\0'\n", {}, "config.module", "f.py"),
+        (
+            "def boom(): pass\ndef h(): pass\ndef _i(): pass\n",
+            {},
+            "config.function",
+            "tool t: f.py has no function 'g'. It has: boom, h",
+        ),
+        ("X = 1\n", {}, "config.function", "f.py has no function 'g'. It has none"),
+        (
+            "\n\nasync def g(text: str, *, n: int = 1): ...\n",
+            {"txt": {}},
+            "config.function",
+            "f.py:3: the function g takes no argument 'txt'; input_schema has it",
+        ),
+    ],
+    ids=["syntax", "nul", "missing", "empty", "argument"],
+)
+async def test_a_file_is_read_when_the_tool_is_registered_and_not_run(
+    executor: ProcessExecutor,
+    tmp_path: Path,
+    text: str,
+    schema: dict[str, Any],
+    key: str,
+    words: str,
+) -> None:
+    (tmp_path / "f.py").write_text(f"{text}open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(SpecError) as caught:
+        _bind_file(executor, tmp_path, schema)
+    assert caught.value.key == key
+    assert words in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def g(a, **more): ...",
+        "def g(input, context): ...",
+        "from f_other import *",
+        "def __getattr__(name): ...",
+        "globals()['g'] = print",
+        "try:\n    from x import g\nexcept ImportError:\n    def g(): ...",
+        "import functools\n@functools.cache\ndef g(): ...",
+        "g = print",
+        "class g:\n    pass",
+        "import x.y as g",
+        "for g in (print,):\n    pass",
+    ],
+)
+async def test_what_a_file_does_not_tell_for_certain_is_not_refused(
+    executor: ProcessExecutor, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "f.py").write_text(text + "\n")
+    _bind_file(executor, tmp_path, {"txt": {}})
+
+
+def _bind_file(executor: ProcessExecutor, folder: Path, properties: dict[str, Any]) -> Execute:
+    schema = {"type": "object", "properties": properties}
+    config = {"module": "f.py", "function": "g"}
+    spec = ToolSpec(name="t", kind="process", input_schema=schema, config=config)
+    return executor.bind(spec, Workshop(Sandboxes(), folder))
+
+
+async def test_arguments_that_the_function_does_not_take_are_said_at_the_call(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "f.py").write_text(
+        "import functools\n\ndef same(f):\n    return functools.wraps(f)(lambda **k: f(**k))\n\n"
+        "@same\ndef g(text: str = 'a', n: int = 1):\n    return text\n"
+    )
+    run = _bind_file(executor, tmp_path, {"txt": {}, "text": {}})
+    with pytest.raises(ToolFailure) as caught:
+        await run(context(txt="a"))
+    assert caught.value.message == "the function g takes no argument 'txt'; input_schema has it"
+    assert caught.value.reason == "tool_error"
+    with pytest.raises(ToolFailure) as caught:
+        await run(context(other="a"))
+    assert caught.value.reason == "invalid_arguments"
+    assert await run(context(text="b")) == "b"
+
+
+async def test_an_argument_that_only_the_function_knows(bind: Callable[..., Execute]) -> None:
+    with pytest.raises(ToolFailure, match="needs the argument 'a'; input_schema does not have it"):
+        await bind("add")(context())
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_what_may_be_said() -> None:
         "title": "City",
         "description": "Look it up.",
         "output_schema": {"type": "object"},
-        "effects": ["read"],
+        "effects": ["read", "egress"],
         "idempotent": True,
         "timeout": "5s",
         "retry": {"attempts": 2},
@@ -79,8 +79,12 @@ def test_what_may_be_said() -> None:
         ({"description": "${HOME}"}, "${…}"),
         ({"input_schema": {"type": "object", "description": "${HOME}"}}, "${…}"),
         ({"annotations": {"${HOME}": 1}}, "${…}"),
+        ({"timeout": "61s"}, "timeout above 60 seconds"),
+        ({"config": {"url": "https://x", "timeout": "900h"}}, "config.timeout above 60 seconds"),
+        ({"config": {"url": "https://x", "max_bytes": "6MB"}}, "max_bytes above 5,000,000 bytes"),
+        ({"config": {"url": "https://x", "method": ["POST"]}}, "that is not text"),
     ],
-    ids=range(23),
+    ids=range(27),
 )
 def test_what_may_not_be_said(change: dict[str, Any], what: str) -> None:
     wrong = {**HTTP, "name": "wrong", **change}
@@ -99,14 +103,40 @@ def test_what_may_not_be_said(change: dict[str, Any], what: str) -> None:
         ("POST", ["read"], "egress, write"),
         ("DELETE", ["write", "egress"], "destructive"),
         ("delete", ["read"], "destructive, egress, write"),
+        ("GET", ["read"], "egress"),
     ],
-    ids=["post", "delete", "lower-case"],
+    ids=["post", "delete", "lower-case", "arguments"],
 )
 def test_effects_may_not_be_played_down(method: str, effects: list[str], missing: str) -> None:
     config = {**HTTP["config"], "method": method}
     [fate] = read({"tools": [{**HTTP, "config": config, "effects": effects}]})
     assert fate.problem is not None
     assert fate.problem.message.endswith(f"{missing} is missing")
+
+
+@pytest.mark.parametrize(
+    ("schema", "egress"),
+    [
+        ({"type": "object", "properties": {}}, False),
+        ({"type": "object", "additionalProperties": False}, False),
+        ({"type": "object", "additionalProperties": True}, True),
+        ({"type": "object", "patternProperties": {"^a": {}}}, True),
+    ],
+    ids=["empty", "closed", "open", "pattern"],
+)
+def test_a_remote_get_only_reads_if_nothing_is_sent_with_it(
+    schema: dict[str, Any], egress: bool
+) -> None:
+    config = {"url": "https://api.example.com/rates"}
+    [fate] = read({"tools": [{**HTTP, "config": config, "input_schema": schema,
+                              "effects": ["read"]}]})  # fmt: skip
+    assert (fate.problem is not None) is egress
+
+
+def test_limits_of_a_remote_spec_may_be_the_usual_ones() -> None:
+    config = {**HTTP["config"], "timeout": "60s", "max_bytes": "5MB"}
+    [fate] = read({"tools": [{**HTTP, "config": config, "timeout": "1m"}]})
+    assert fate.problem is None
 
 
 def test_effects_that_are_not_told_stay_unknown() -> None:

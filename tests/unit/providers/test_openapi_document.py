@@ -26,6 +26,9 @@ class Folder:
     def file(self, path: str) -> Path:
         return self.folder / path
 
+    def keep_secret(self, text: str) -> None:
+        raise AssertionError("no token is fetched")
+
 
 def document(paths: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"openapi": "3.0.3", "paths": paths, **more}
@@ -167,10 +170,14 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str, str]] = {
     "list": ("[]", {}, "spec", "not an OpenAPI document"),
     "not-json": ('{"a":', {}, "spec", "cannot be read"),
     "twice": ('{"a": 1, "a": 2}', {}, "spec", "stands twice"),
-    "not-yaml": ("a: [", {}, "spec", "cannot be read"),
-    "yaml-twice": ("a: 1\na: 2", {}, "spec", "cannot be read"),
+    "not-yaml": ("b: 1\na: [", {}, "spec", "api:2:5: this cannot be read as YAML: "),
+    "yaml-twice": ("a: 1\na: 2", {}, "spec", "api:2:1: this cannot be read as YAML: "),
+    "another-file": ("hello: world", {}, "spec", "no 'openapi: 3.…'. Is it the right file?"),
+    "words": ("hello", {}, "spec", "no 'openapi: 3.…'. Is it the right file?"),
+    "empty": ("", {}, "spec", "no 'openapi: 3.…'. Is it the right file?"),
+    "base-query": (THREE, {"base_url": "https://x.example/?key=s3"}, "base_url", "under auth"),
     "yaml-itself": ("a: &x [*x]", {}, "spec", "nested too deep"),
-    "yaml-code": ("a: !!python/object/apply:os.system [id]", {}, "spec", "cannot be read"),
+    "yaml-code": ("a: !!python/object/apply:os.system [id]", {}, "spec", "be read as YAML"),
     "missing": (THREE, {"spec": "none.json"}, "spec", "cannot be read"),
     "no-server": (THREE, {"base_url": None}, "base_url", "Set base_url"),
 }
@@ -185,10 +192,40 @@ async def test_a_mistake_is_named_with_its_key_and_cure(tmp_path: Path, name: st
     assert words in str(raised.value)
 
 
-async def test_aliases_of_yaml_do_not_multiply(tmp_path: Path) -> None:
-    levels = "\n".join(f"x-{n}: &l{n} [*l{n - 1}, *l{n - 1}]" for n in range(1, 40))
-    doc = f"openapi: 3.0.0\nx-0: &l0 [a, a]\n{levels}\npaths: {{/x: {{get: {{operationId: op}}}}}}"
-    assert await names(tmp_path, doc) == ["api-op"]
+def levels(count: int, written: str) -> str:
+    """A text in which each level stands twice for the one before."""
+    first = "openapi: 3.0.0\nx-0: &l0 {type: string, a0: 1}"
+    more = (f"x-{n}: &l{n} {written.format(n - 1)}" for n in range(1, count))
+    return "\n".join([first, *more])
+
+
+BOMBS = {
+    "lists": "[*l{0}, *l{0}]",
+    "schemas": "{{type: object, properties: {{a: *l{0}, b: *l{0}}}}}",
+    "merges": "{{<<: [*l{0}, *l{0}], a{0}: *l{0}}}",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+async def test_aliases_that_multiply_are_counted_before_they_are_built(
+    tmp_path: Path, bomb: str
+) -> None:
+    use = "paths: {/x: {get: {operationId: op, parameters: [{name: q, in: query, schema: *l"
+    doc = f"{levels(40, BOMBS[bomb])}\n{use}39}}]}}}}}}"
+    with pytest.raises(ConfigError, match="2,000,000 values: aliases multiply"):
+        await names(tmp_path, doc)
+    few = f"{levels(6, BOMBS[bomb])}\n{use}5}}]}}}}}}"
+    if bomb != "lists":  # a list is no schema
+        assert await names(tmp_path, few) == ["api-op"]
+
+
+async def test_a_schema_over_the_budget_is_not_written_to_its_end(tmp_path: Path) -> None:
+    use = "paths: {/x: {get: {operationId: op, parameters: [{name: q, in: query, schema: *l"
+    doc = f"{levels(14, BOMBS['schemas'])}\n{use}13}}]}}}}}}"
+    made = await entered(tmp_path, doc)
+    assert [s.reason for s in made.skipped] == [
+        "its schema cannot be used: it has more than 8000 parts"
+    ]
 
 
 def written(schema: Any, version: str = "3.0.0", **components: Any) -> dict[str, Any]:

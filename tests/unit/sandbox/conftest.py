@@ -21,6 +21,7 @@ class Room:
     def __init__(self, folder: Path, *hidden: Path) -> None:
         self.folder = folder
         self.hidden = hidden
+        self.guarded: tuple[Path, ...] = ()
 
 
 @pytest.fixture

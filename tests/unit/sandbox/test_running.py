@@ -249,7 +249,7 @@ def test_a_command_ends_with_its_host(make: Make, tmp_path: Path, type: str) -> 
 import asyncio, pathlib, tempfile
 tempfile.tempdir = {str(tmp_path / "private")!r}
 from toolcrib.sandbox.build import FACTORIES
-class Room: folder, hidden = pathlib.Path({str(tmp_path)!r}), ()
+class Room: folder, hidden, guarded = pathlib.Path({str(tmp_path)!r}), (), ()
 box = FACTORIES[{type!r}]("host", {{"write": ["."]}}, Room())
 line = "exec 9>lock; flock 9; (setsid sleep 30 &); echo ready; sleep 30"
 asyncio.run(box.run(["/bin/sh", "-c", line], cwd={str(tmp_path)!r}, env={{}},

@@ -236,6 +236,7 @@ async def test_the_strict_sandbox(make: Make, tmp_path: Path) -> None:
     class Room:
         folder = tmp_path
         hidden = ()
+        guarded = ()
 
     (tmp_path / "file").write_text("text")
     box = strict(Room())  # type: ignore[arg-type]

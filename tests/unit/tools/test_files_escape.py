@@ -24,9 +24,13 @@ class Bench:
     """A workshop that has a folder and no sandbox."""
 
     hidden: tuple[Path, ...] = ()
+    guarded: tuple[Path, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def root(self, path: str | Path) -> Path:
+        return (self.folder / path).resolve()
 
 
 @pytest.fixture

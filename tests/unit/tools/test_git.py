@@ -43,12 +43,16 @@ class Bench:
     """A workshop with the ordinary process as its only sandbox."""
 
     hidden: tuple[Path, ...] = ()
+    guarded: tuple[Path, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def file(self, path: str) -> Path:
         return self.folder / path
+
+    def root(self, path: str | Path) -> Path:
+        return (self.folder / path).resolve()
 
     def sandbox(self, name: str | None = None) -> Sandbox:
         if name != "subprocess":
@@ -336,6 +340,27 @@ async def test_changes_are_not_lost_by_switching(
     assert (conflict.status, conflict.reason) == ("error", "git_checkout_failed")
     assert (repo / "a.txt").read_text() == "mine\n"
     assert (await bot("checkout", branch="nowhere")).reason == "branch_resolution_failed"
+
+
+async def test_ignored_files_are_not_lost(bot: Call, repo: Path) -> None:
+    run(repo, "switch", "-q", "-c", "bot/other")
+    (repo / ".env").write_text("of the branch")
+    run(repo, "add", ".env")
+    run(repo, "commit", "-q", "-m", "Brings a file")
+    run(repo, "switch", "-q", "main")
+    (repo / ".git/info/exclude").write_text(".env\n*.db\n")
+    (repo / ".env").write_text("the only copy")
+    for call in (
+        bot("checkout", branch="bot/other"),
+        bot("create_branch", branch="bot/new", ref="bot/other"),
+    ):
+        assert (await call).status == "error"
+    assert (repo / ".env").read_text() == "the only copy"
+    assert (await bot("add_worktree", worktree="tree", branch="bot/tree")).success
+    (repo / "tree/results.db").write_text("the only copy")
+    assert (await bot("remove_worktree", worktree="tree")).reason == "dirty_worktree"
+    (repo / "tree/results.db").unlink()
+    assert (await bot("remove_worktree", worktree="tree")).success
 
 
 async def test_worktrees_come_and_go(bot: Call, repo: Path) -> None:

@@ -43,12 +43,16 @@ class Bench:
     """A workshop with the ordinary process as its only sandbox."""
 
     hidden: tuple[Path, ...] = ()
+    guarded: tuple[Path, ...] = ()
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def file(self, path: str) -> Path:
         return self.folder / path
+
+    def root(self, path: str | Path) -> Path:
+        return (self.folder / path).resolve()
 
     def sandbox(self, name: str | None = None) -> Sandbox:
         if name != "subprocess":
@@ -172,6 +176,13 @@ def filter_with_an_odd_name(trap: Trap) -> list[str]:
     (trap.repo / ".git/info/attributes").write_text("* filter=e.v=il\n")
     trap.config("filter.e.v=il.clean", str(trap.program))
     trap.dirty()
+    return ["add", "a.txt"]
+
+
+def filter_with_an_empty_name(trap: Trap) -> list[str]:
+    with (trap.repo / ".git/config").open("a") as file:
+        file.write(f'[filter ""]\n\tclean = {trap.program}\n\tsmudge = {trap.program}\n')
+    trap.dirty("filter=")
     return ["add", "a.txt"]
 
 
@@ -334,6 +345,7 @@ TRAPS = [
     textconv_of_blame,
     clean_filter,
     filter_with_an_odd_name,
+    filter_with_an_empty_name,
     process_filter,
     smudge_filter,
     included_filter,
@@ -522,6 +534,26 @@ async def test_a_push_is_not_led_elsewhere(trap: Trap, call: Call, key: str, val
 )
 def test_addresses_are_of_known_kinds(url: str, kind: str | None) -> None:
     assert protocol(url) == kind
+
+
+async def test_a_difference_is_between_commits(trap: Trap, call: Call) -> None:
+    """Plain git compares a file of a commit with any file that a path leads to."""
+    outside = trap.top / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("of the host\n")
+    (trap.repo / "link").symlink_to(outside)
+    trap.git("add", "link")
+    trap.git("commit", "-q", "-m", "Link")
+    (trap.repo / ".git/info/exclude").write_text(".env\n")
+    (trap.repo / ".env").write_text("of the host\n")
+    assert "of the host" in trap.git("diff", "HEAD:a.txt", "--", ".env")
+    for path in ("link/secret", ".env"):
+        for ref in ("HEAD:a.txt", "HEAD:a.txt..", "HEAD..HEAD:a.txt", "HEAD^{tree}:a.txt"):
+            result = await call("diff", ref=ref, paths=[path])
+            assert result.status == "error"
+            assert "of the host" not in str(result)
+    for ref in ("main~2", "main~2..main", "main~2...main", "main~2.."):
+        assert "+two" in (await call("diff", ref=ref)).unwrap()["diff"]
 
 
 async def test_a_worktree_elsewhere_is_not_looked_at(trap: Trap, call: Call) -> None:

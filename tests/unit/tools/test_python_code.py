@@ -205,6 +205,16 @@ async def test_a_process_reaches_no_network(make: Make) -> None:
             listener.accept()
 
 
+async def test_a_process_sees_the_folder_only_when_told(make: Make, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("of the host")
+    code = "import os\n(os.getcwd(), os.path.exists(folder + '/.env'), os.listdir('.'))"
+    plain = (await run(make(backend="process"), code, folder=str(tmp_path))).unwrap()
+    assert plain["result"] == ["/tmp", False, []]
+    shown = make(backend="process", show_folder=True)
+    told = (await run(shown, code, folder=str(tmp_path))).unwrap()
+    assert told["result"] == [str(tmp_path), True, [".env"]]
+
+
 async def test_a_process_writes_nowhere(make: Make, tmp_path: Path) -> None:
     code = "open(path, 'w').write('x')"
     for path in (str(tmp_path / "made"), "/usr/made", "/etc/made"):

@@ -359,3 +359,125 @@ def test_an_address_without_a_host(tmp_path: Path) -> None:
     for url in ("postgresql:///name", "postgresql://[half/name"):
         with pytest.raises(ConfigError, match="names no host"):
             broad_host(TEMPLATE, {"database": url}, tmp_path)
+
+
+HIDING = """
+create table pay(id int, card text) partition by range(id);
+create table pay_1 partition of pay for values from (0) to (100);
+insert into pay values (1, 'canary-card');
+create function told() returns text language plpgsql stable as
+    $$ begin return (select key from secrets limit 1); end $$;
+create function folded(int) returns text language plpgsql immutable as
+    $$ begin return (select key from secrets limit 1); end $$;
+create type mood as enum ('well', 'unwell');
+create table moods(id serial primary key, mood mood, of int references orders);
+analyze secrets;
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "rules"),
+    [
+        ("select * from peek", {"denied_tables": ["peek"]}),
+        ("select card from pay", {"denied_tables": ["pay"]}),
+        ("select told()", {"denied_tables": ["secrets"]}),
+        ("select told()", {"allowed_tables": ["orders"]}),
+        ("select folded(1)", {"allowed_tables": ["orders"]}),
+        ("select mcv::text from (select most_common_vals::text as mcv from pg_stats) s", {}),
+        ("select setting from pg_settings", {}),
+        ("select table_name from information_schema.tables", {}),
+        ("select rolname from pg_authid", {"denied_tables": ["x"], "allowed_tables": ["*"]}),
+        ("select note from other.orders", {"allowed_tables": ["o*"]}),
+    ],
+)
+async def test_what_no_plan_shows_is_held_to_the_rules(
+    shop: Shop, statement: str, rules: dict[str, Any]
+) -> None:
+    await shop.direct.execute(HIDING)
+    result = await shop.run(statement, **(rules or {"denied_tables": ["secrets"]}))
+    assert_denied(result, "table_not_allowed")
+    assert "canary" not in str(result.to_dict())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select * from orders where id = (table_to_xml('secrets', true, false, '')::text)::int",
+        "select 1 from orders where id = length(table_to_xml/**/('secrets',true,true,'')::text)",
+        "select 1 from orders where id = length(\"table_to_xml\" ('secrets',true,false,'')::text)",
+        "select from orders where 1 = (U&\"tabl\\0065_to_xml\"('secrets',true,true,'')::text)::int",
+        "select pg_stat_get_activity(null)",
+        "select pg_get_viewdef('peek')",
+    ],
+)
+async def test_functions_are_refused_before_a_plan_runs_them(shop: Shop, statement: str) -> None:
+    result = await shop.run(statement, allowed_tables=["orders"])
+    assert_denied(result, "statement_not_allowed")
+    assert "canary" not in str(result.to_dict())
+
+
+async def test_an_error_quotes_nothing_when_tables_are_hidden(shop: Shop) -> None:
+    await shop.direct.execute(HIDING)
+    rules = {"allowed_tables": ["orders"]}
+    for statement in ("select folded(1)::int", "select told()::int"):
+        result = await shop.run(statement, **rules)
+        assert result.error.message == "PostgreSQL: invalid text representation (SQLSTATE 22P02)"
+    result = await shop.run("select missing from orders", **rules)
+    assert result.error.message == "PostgreSQL: undefined column (SQLSTATE 42703)"
+
+
+async def test_what_belongs_to_an_allowed_table_needs_no_rule(shop: Shop) -> None:
+    await shop.direct.execute(HIDING)
+    rules = {"allowed_tables": ["orders", "moods"], **WRITING}
+    added = await shop.run("insert into moods(mood, of) values ('well', 1) returning id", **rules)
+    assert added.unwrap()["rows"] == [[1]]
+    # The client looks the enumeration up in the catalog, which the caller may not read.
+    read = await shop.run("select mood from moods where id = 1", allowed_tables=["moods"])
+    assert read.unwrap()["rows"] == [["well"]]
+    parent = await shop.run(
+        "insert into moods(mood, of) values ('well', 2)", **{**rules, "allowed_tables": ["moods"]}
+    )
+    assert_denied(parent, "table_not_allowed")
+    assert await shop.look("select count(*) from moods") == 1
+    listed = await shop.run(
+        "select count(*) > 0 from pg_class", allowed_tables=["pg_catalog.pg_class"]
+    )
+    assert listed.unwrap()["rows"] == [[True]]
+
+
+async def test_a_trigger_is_held_to_the_same_rules(shop: Shop) -> None:
+    await shop.direct.execute(
+        """create function note() returns trigger language plpgsql as
+        $$ begin insert into log values (new.item); return new; end $$;
+        create trigger note after insert on orders for each row execute function note()"""
+    )
+    statement = "insert into orders(item) values ('mat')"
+    refused = await shop.run(statement, allowed_tables=["orders"], **WRITING)
+    assert_denied(refused, "table_not_allowed")
+    assert await shop.look("select count(*) from orders") == 2
+    assert (await shop.run(statement, allowed_tables=["orders", "log"], **WRITING)).success
+
+
+async def test_an_upsert_is_an_update(shop: Shop) -> None:
+    statement = "insert into orders(id, item) values (1, 'x') on conflict (id) do "
+    adding = {"read_only": False, "allowed_statements": ["insert"]}
+    assert_denied(
+        await shop.run(statement + "update set item = 'gone'", **adding), "statement_not_allowed"
+    )
+    assert await shop.look("select item from orders where id = 1") == "lamp"
+    assert (await shop.run(statement + "nothing", **adding)).success
+    assert (await shop.run(statement + "update set item = 'new'", **WRITING)).success
+    assert await shop.look("select item from orders where id = 1") == "new"
+
+
+async def test_to_create_is_not_to_replace(shop: Shop) -> None:
+    statement = "create /* */ or replace view peek as select 'other' as key"
+    making = {"read_only": False, "allowed_statements": ["create"]}
+    assert_denied(await shop.run(statement, **making), "statement_not_allowed")
+    making["allowed_statements"] = ["create", "replace"]
+    assert (await shop.run(statement, **making)).success
+
+
+async def test_a_type_that_cannot_be_read_is_said(shop: Shop) -> None:
+    result = await shop.run("select most_common_vals from pg_stats")
+    assert result.error.message == "a column has a type that cannot be read: cast it to text"

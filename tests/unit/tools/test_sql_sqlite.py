@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
@@ -55,6 +56,11 @@ class Shop:
     ) -> ToolResult:
         arguments = {"statement": statement, "parameters": parameters, "limit": limit}
         return await self.host(**knobs).call("sql", arguments)
+
+    def change(self, script: str) -> None:
+        connection = sqlite3.connect(self.database)
+        connection.executescript(script)
+        connection.close()
 
     def look(self, question: str) -> list[tuple[Any, ...]]:
         connection = sqlite3.connect(self.database)
@@ -398,3 +404,120 @@ async def test_a_profile_narrows_the_policy(database: Path) -> None:
         assert one.unwrap()["rows"] == [[1]]
         other = await host.call("sql", {"statement": "select key from secrets"})
         assert_denied(other, "table_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert or replace into orders values (1, 'gone', 0, null)",
+        "INSERT /* - */ OR -- '\n REPLACE into orders values (1, 'gone', 0, null)",
+        "with n as (select 1) insert or replace into orders select 1, 'gone', 0, null from n",
+        "with n as (select 1) replace into orders select 1, 'gone', 0, null from n",
+        "update or replace orders set id = 1, item = 'gone' where id = 2",
+        "insert into strict_ones values (1, 'gone')",
+        "insert into orders(id, item) values (1, 'gone') on conflict (id) do update set item = 'x'",
+    ],
+)
+async def test_to_insert_is_not_to_replace(shop: Shop, statement: str) -> None:
+    shop.change(
+        "create table strict_ones(id integer primary key on conflict replace, item text);"
+        "insert into strict_ones values (1, 'lamp')"
+    )
+    before = shop.look("select id, item from orders"), shop.look("select * from strict_ones")
+    words = ["select", "with", "insert"]
+    result = await shop.run(
+        statement,
+        read_only=False,
+        allowed_statements=[*words, "update"] if statement.startswith("update") else words,
+    )
+    assert_denied(result, "statement_not_allowed")
+    after = shop.look("select id, item from orders"), shop.look("select * from strict_ones")
+    assert after == before
+    allowed = {"read_only": False, "allowed_statements": [*words, "update", "replace"]}
+    assert (await shop.run(statement, **allowed)).success
+
+
+async def test_a_trigger_that_replaces(shop: Shop) -> None:
+    shop.change(
+        "create table last(id integer primary key, line text); insert into last values (1, 'a');"
+        "create trigger keep after insert on log begin"
+        " insert or replace into last values (1, new.line); end"
+    )
+    adding = {"read_only": False, "allowed_statements": ["insert"]}
+    assert_denied(await shop.run("insert into log values ('b')", **adding), "statement_not_allowed")
+    adding["allowed_statements"] = ["insert", "replace"]
+    assert (await shop.run("insert into log values ('b')", **adding)).success
+    assert shop.look("select line from last") == [("b",)]
+
+
+async def test_words_about_replacing_replace_nothing(shop: Shop) -> None:
+    adding = {"read_only": False, "allowed_statements": ["insert", "select"]}
+    for statement in (
+        "insert into log values ('insert or replace')",
+        "insert into log select 1 or replace('a', 'b', 'c') -- insert or replace",
+    ):
+        assert (await shop.run(statement, **adding)).success, statement
+
+
+async def test_sorting_fills_no_disk(shop: Shop) -> None:
+    result = await shop.run(
+        "with recursive c(x, b) as (select 1, randomblob(900000) union all"
+        " select x + 1, randomblob(900000) from c) select x from c order by b",
+        max_temp="20MB",
+        timeout="60s",
+    )
+    assert result.reason == "output_too_large"
+    assert result.error.message == ("the statement needs temporary files over 20MB: sort less")
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "other_folder"])
+async def test_what_takes_the_databases_place_is_not_followed(
+    tmp_path: Path, database: Path, what: str
+) -> None:
+    data, secret = tmp_path / "data", tmp_path / "secret"
+    for folder in (data, secret):
+        folder.mkdir()
+        shutil.copy(database, folder)
+    async with broad_host(TEMPLATE, {"database": "sqlite:data/shop.db"}, tmp_path) as host:
+        arguments = {"statement": "select key from secrets"}
+        assert (await host.call("sql", arguments)).success
+        if what == "file":
+            (data / "shop.db").unlink()
+            (data / "shop.db").symlink_to(secret / "shop.db")
+        else:
+            data.rename(tmp_path / "away")
+            if what == "folder":
+                data.symlink_to(secret)
+            else:
+                secret.rename(data)
+        result = await host.call("sql", arguments)
+        assert_denied(result, "path_outside_root")
+        assert "canary" not in str(result.to_dict())
+
+
+async def test_a_file_exchanged_while_it_is_opened(
+    tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.db"
+    shutil.copy(database, other)
+    connect = sqlite3.connect
+
+    def slow_connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        database.rename(tmp_path / "kept.db")
+        database.symlink_to(other)
+        connection = connect(*args, **kwargs)
+        connection.execute("PRAGMA application_id").fetchone()
+        database.unlink()
+        (tmp_path / "kept.db").rename(database)
+        return connection
+
+    async with broad_host(TEMPLATE, {"database": "sqlite:shop.db"}, tmp_path) as host:
+        monkeypatch.setattr(sqlite3, "connect", slow_connect)
+        result = await host.call("sql", {"statement": "select key from secrets"})
+    assert_denied(result, "path_outside_root")
+
+
+async def test_a_link_that_was_there_before_is_followed(tmp_path: Path, database: Path) -> None:
+    (tmp_path / "link.db").symlink_to(database)
+    async with broad_host(TEMPLATE, {"database": "sqlite:link.db"}, tmp_path) as host:
+        assert (await host.call("sql", {"statement": "select 1"})).success

@@ -286,5 +286,5 @@ TOOL = Section(
     _SETTINGS,
     _build_tool,
     least=1,
-    schema_more={"anyOf": [{"required": [name]} for name in ("python", "template", "name")]},
+    schema_more={"anyOf": [{"required": [n]} for n in ("python", "template", "name", "load")]},
 )

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from toolcrib.core.jsontext import shown
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ConfigError
+from toolcrib.errors import ConfigError, SpecError
 from toolcrib.host.config.environment import expand
 from toolcrib.host.config.kinds import BAD
 from toolcrib.host.config.node import Node, Origin
@@ -18,7 +18,7 @@ from toolcrib.host.config.seeds import as_tool
 from toolcrib.host.config.tools import TOOL, place_of
 from toolcrib.host.loaders.quick import usual_item
 from toolcrib.host.loaders.remote import refused
-from toolcrib.host.loaders.report import Fate
+from toolcrib.host.loaders.report import Fate, failed
 
 _SPEC = frozenset(
     {
@@ -80,9 +80,13 @@ class Gathering:
     def keep(self, item: dict[str, Any]) -> None:
         """Keep an item that is right."""
         spec = None
-        if item["enabled"] and "python" not in item and "template" not in item:
-            spec = spec_of(item)
         named = item.get("name") or item.get("template") or os.path.basename(item["python"])  # noqa: PTH119
+        if item["enabled"] and "python" not in item and "template" not in item:
+            try:
+                spec = spec_of(item)
+            except SpecError as error:
+                self.fates.append(failed(named, item["source"], error.message, cure=error.cure))
+                return
         self.fates.append(Fate(name=named, source=item["source"], spec=spec, item=item))
 
     def provider(self, name: str, node: Node, key: str) -> None:

@@ -19,12 +19,14 @@ from toolcrib.net.exchange import SAFE, Request, effects_of
 from toolcrib.net.url import LONGEST, Url
 from toolcrib.providers.openapi.document import Document, Node, Unusable
 from toolcrib.providers.openapi.operations import Operation
+from toolcrib.providers.openapi.ours import NOTHING, Ours
 from toolcrib.providers.openapi.parameters import Parameter, Target, argument_name, read_parameter
 from toolcrib.providers.openapi.schemas import SchemaWriter, said
 
 KIND = "openapi"
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _LONGEST = 2000
+_OURS = "the configuration sets it"
 # From all that the document says to less and less, until it fits the budget for schemas.
 _STEPS: tuple[tuple[bool, int | None], ...] = (
     (True, None), (False, None), (False, 4), (False, 2), (False, 1), (False, 0),
@@ -54,6 +56,7 @@ class Call:
     """Texts and names of parameters by turns, a text first."""
     parameters: tuple[Parameter, ...]
     body: Body | None
+    ours: Ours
 
     def request(self, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
         """The request for some arguments."""
@@ -61,13 +64,15 @@ class Call:
         for parameter in self.parameters:
             if parameter.argument in arguments:
                 target.put(parameter, arguments[parameter.argument])
-        said = {**headers, **target.headers}
+        self.ours.check(target.query)
+        said = {**target.headers, **headers}
         if target.cookies:
             said["Cookie"] = "; ".join(target.cookies)
         data = None
         if self.body is not None and self.body.argument in arguments:
             data = _written(self.body.kind, arguments[self.body.argument])
-            said["Content-Type"] = self.body.kind
+            if "content-type" not in self.ours.headers:
+                said["Content-Type"] = self.body.kind
         text = self.server.target.rstrip("/")
         for number, part in enumerate(self.path):
             text += target.path[part] if number % 2 else part
@@ -83,9 +88,22 @@ class Call:
             repeatable=self.method in _IDEMPOTENT,
         )
 
+    def described(self) -> dict[str, Any]:
+        """All that decides what is sent where, as data: a digest over it changes with any of it."""
+        made: dict[str, Any] = {
+            "method": self.method,
+            "url": str(self.server).rstrip("/") + _spelled(self.path),
+            "parameters": [parameter.described() for parameter in self.parameters],
+        }
+        if self.body is not None:
+            made["body"] = {"argument": self.body.argument, "kind": self.body.kind}
+        return made
 
-def build_call(document: Document, operation: Operation, server: Url) -> Call:
-    """Read what an operation takes."""
+
+def build_call(
+    document: Document, operation: Operation, server: Url, ours: Ours = NOTHING
+) -> tuple[Call, list[str]]:
+    """Read what an operation takes, and what of it is left out because it is `ours` to set."""
     if operation.method == "TRACE":
         raise Unusable("the method TRACE is not used")
     taken: set[str] = set()
@@ -95,14 +113,21 @@ def build_call(document: Document, operation: Operation, server: Url) -> Call:
         for node in cast("list[Any]", given) if isinstance(given, list) else []:
             one = document.follow(node)
             found[one.get("in"), one.get("name")] = one
-    read = [read_parameter(document, node, taken) for node in found.values()]
-    parameters = tuple(p for p in read if p is not None)
+    parameters: list[Parameter] = []
+    left_out: list[str] = []
+    for node in found.values():
+        if ours.sets(node.get("in"), node.get("name")):
+            left_out.append(
+                f"its {node['in']} parameter {shown(node['name'])} is left out: {_OURS}"
+            )
+        elif (parameter := read_parameter(document, node, taken)) is not None:
+            parameters.append(parameter)
     path = _SLOT.split(operation.path)
     known = {p.name for p in parameters if p.place == "path"}
     for name in path[1::2]:
         if name not in known:
             raise Unusable(f"its path has {{{name}}}, and no parameter says what that is")
-    return Call(
+    call = Call(
         method=operation.method,
         server=server,
         path=tuple(
@@ -111,15 +136,17 @@ def build_call(document: Document, operation: Operation, server: Url) -> Call:
         ),
         parameters=tuple(p for p in parameters if p.place != "path" or p.name in path[1::2]),
         body=_body(document, operation, taken),
+        ours=ours,
     )
+    return call, left_out
 
 
 def build_spec(document: Document, operation: Operation, call: Call, name: str) -> ToolSpec:
     """The tool's spec; its schema says as much as the budget admits."""
     problem: SchemaError | None = None
     for number, (words, levels) in enumerate(_STEPS):
-        schema = _input_schema(SchemaWriter(document, words=words, levels=levels), call, words)
         try:
+            schema = _input_schema(SchemaWriter(document, words=words, levels=levels), call)
             admit(schema)
         except SchemaError as error:
             problem = error
@@ -130,7 +157,7 @@ def build_spec(document: Document, operation: Operation, call: Call, name: str) 
             description=_description(operation),
             kind=KIND,
             input_schema=schema,
-            config={"method": call.method, "url": call.server.origin, "path": operation.path},
+            config=call.described(),
             effects=effects_of(call.method),
             idempotent=call.method in _IDEMPOTENT,
             tags=frozenset(operation.tags),
@@ -139,7 +166,11 @@ def build_spec(document: Document, operation: Operation, call: Call, name: str) 
     raise Unusable(f"its schema cannot be used: {problem}")
 
 
-def _input_schema(writer: SchemaWriter, call: Call, words: bool) -> dict[str, Any]:
+def _spelled(path: tuple[str, ...]) -> str:
+    return "".join(f"{{{part}}}" if n % 2 else part for n, part in enumerate(path))
+
+
+def _input_schema(writer: SchemaWriter, call: Call) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required: list[str] = []
     parts: list[Parameter | Body] = [*call.parameters]

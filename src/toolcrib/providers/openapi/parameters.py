@@ -49,6 +49,18 @@ class Parameter:
     schema: Any = True
     about: Node = field(default_factory=dict[str, Any])
 
+    def described(self) -> dict[str, Any]:
+        """Where its value goes and how it is written there."""
+        return {
+            "name": self.name,
+            "argument": self.argument,
+            "in": self.place,
+            "style": self.style,
+            "explode": self.explode,
+            "json": self.as_json,
+            "many": self.many,
+        }
+
 
 class Target:
     """Where the values of one call are collected."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple, cast
 
 from toolcrib.core.context import ToolContext
@@ -12,10 +13,10 @@ from toolcrib.core.protocols import Workshop
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ConfigError, Denial, ToolFailure
 from toolcrib.net.addresses import private_from
-from toolcrib.net.auth import auth_from, check_header
+from toolcrib.net.auth import KeepSecret, auth_from, check_header
 from toolcrib.net.client import Client, missing_library
 from toolcrib.net.encoding import header_value
-from toolcrib.net.exchange import Limits, Request
+from toolcrib.net.exchange import Limits, Request, Sending
 from toolcrib.net.guard import Guard, guard_for, host_rules
 from toolcrib.net.reply import check_status, output_of
 from toolcrib.net.settings import Settings
@@ -23,6 +24,8 @@ from toolcrib.net.url import Url, parse_url
 from toolcrib.providers.openapi.build import KIND, Call, build_call, build_spec
 from toolcrib.providers.openapi.document import MAX_BYTES, Unusable, read_document
 from toolcrib.providers.openapi.operations import Names, Operation, chosen, operations_of
+from toolcrib.providers.openapi.ours import Ours
+from toolcrib.providers.openapi.reading import built, check_file, read_file
 from toolcrib.providers.openapi.servers import Servers
 
 _KEYS = [
@@ -58,7 +61,12 @@ class OpenApiProvider:
     kind = KIND
 
     def __init__(
-        self, name: str, settings: Settings, spec: Path | Url, client: Client | None = None
+        self,
+        name: str,
+        settings: Settings,
+        spec: Path | Url,
+        client: Client | None = None,
+        keep_secret: KeepSecret | None = None,
     ) -> None:
         self.name = name
         self.skipped: tuple[Skipped, ...] = ()
@@ -66,9 +74,15 @@ class OpenApiProvider:
         self._spec = spec
         self._client = client or Client()
         self._private = private_from(settings.values.get("private"))
-        self._auth = auth_from(settings.part("auth"), self._private)
+        self._auth = auth_from(settings.part("auth"), self._private, keep_secret)
         self._headers = _headers(settings)
+        self._ours = Ours(
+            headers=self._auth.header_names | {name.lower() for name in self._headers},
+            query=self._auth.query_names,
+        )
         base = settings.text("base_url")
+        if "?" in (base or ""):
+            settings.wrong("base_url", "has a query", "Credentials belong under auth")
         self._base = None if base is None else _url(settings, "base_url", base)
         self._hosts = settings.texts("hosts")
         host_rules(self._hosts or ())
@@ -82,7 +96,7 @@ class OpenApiProvider:
         )
         self._guard = Guard(())
         self._specs: tuple[ToolSpec, ...] = ()
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, tuple[ToolSpec, Call]] = {}
 
     @property
     def problems(self) -> list[str]:
@@ -92,8 +106,7 @@ class OpenApiProvider:
     async def __aenter__(self) -> OpenApiProvider:
         try:
             data, where = await self._read()
-            # A large document takes seconds, and other calls must not wait for it.
-            await asyncio.to_thread(self._build, data, where)
+            await built(lambda stop: self._build(data, where, stop))
         except BaseException:
             await self._client.aclose()
             raise
@@ -108,32 +121,37 @@ class OpenApiProvider:
 
     async def execute(self, ctx: ToolContext) -> Any:
         """Send the request of one call."""
-        call = self._calls.get(ctx.spec.name if ctx.spec is not None else ctx.tool)
-        if call is None:
+        found = self._calls.get(ctx.spec.name if ctx.spec is not None else ctx.tool)
+        if found is None:
             raise ToolFailure(f"{self.name} has no tool {ctx.tool}", reason="unknown_tool")
-        request = call.request(ctx.arguments, self._headers)
-        response = await self._auth.send(self._client, request, self._guard, self._limits)
+        spec, call = found
+        if ctx.spec is not None and not spec.defines(ctx.spec):
+            # The document was read anew after the call was decided on.
+            raise Denial("definition_changed", "the tool changed while the call waited")
+        request, sending = call.request(ctx.arguments, self._headers), Sending()
+        try:
+            response = await self._auth.send(
+                self._client, request, self._guard, self._limits, sending
+            )
+        except asyncio.CancelledError:
+            ctx.still_running = ctx.still_running or sending.open
+            raise
         check_status(request, response)
         return output_of(request, response, "auto")
 
     async def _read(self) -> tuple[bytes, str]:
         if isinstance(self._spec, Path):
-            try:
-                return await asyncio.to_thread(self._spec.read_bytes), str(self._spec)
-            except OSError as error:
-                raise ConfigError(
-                    f"provider {self.name}: {self._spec} cannot be read: {error.strerror}",
-                    key="spec",
-                ) from None
+            data = await asyncio.to_thread(read_file, self.name, self._spec)
+            return data, str(self._spec)
         request = Request(method="GET", url=self._spec, headers=_ACCEPT, repeatable=True)
         guard = guard_for(self._spec, self._private)
         response = await self._client.send(request, guard, Limits(max_bytes=MAX_BYTES))
         check_status(request, response)
         return response.body, self._spec.without_query
 
-    def _build(self, data: bytes, where: str) -> None:
+    def _build(self, data: bytes, where: str, stop: Event) -> None:
         """Make all tools; nothing changes unless the document can be used."""
-        document = read_document(data, where)
+        document = read_document(data, where, stop)
         servers = Servers(document, self._base, self._spec, self._hosts, self._private)
         skipped: list[Skipped] = []
         found: list[Operation] = []
@@ -144,13 +162,16 @@ class OpenApiProvider:
                 found.append(operation)
         names = Names(self.name, self._naming)
         specs: list[ToolSpec] = []
-        calls: dict[str, Call] = {}
+        calls: dict[str, tuple[ToolSpec, Call]] = {}
         for operation in chosen(found, self._include, self._exclude):
             try:
-                call = build_call(document, operation, servers.server(operation))
+                server = servers.server(operation)
+                call, left_out = build_call(document, operation, server, self._ours)
                 name = names.name(operation)
-                specs.append(build_spec(document, operation, call, name))
-                calls[name] = call
+                spec = build_spec(document, operation, call, name)
+                specs.append(spec)
+                calls[name] = spec, call
+                skipped += [Skipped(operation.words, words) for words in left_out]
             except Unusable as error:
                 skipped.append(Skipped(operation.words, str(error)))
         self._guard = servers.guard
@@ -165,8 +186,12 @@ def factory(
     if cure := missing_library():
         raise ConfigError(f"provider {name}: the library for HTTP is not installed", cure=cure)
     spec = given.need("spec")
-    place = _url(given, "spec", spec) if "://" in spec else workshop.file(spec)
-    return OpenApiProvider(name, given, place, client)
+    if "://" in spec:
+        place = _url(given, "spec", spec)
+    else:
+        place = workshop.file(spec)
+        check_file(name, place)
+    return OpenApiProvider(name, given, place, client, workshop.keep_secret)
 
 
 def _url(settings: Settings, key: str, text: str) -> Url:

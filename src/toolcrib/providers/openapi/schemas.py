@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolcrib.core.schema import admit
+from toolcrib.core.schema import MAX_NODES, admit
 from toolcrib.errors import SchemaError
 from toolcrib.providers.openapi.document import Document, Node, Unusable
 
@@ -42,6 +42,7 @@ _KEPT = [
     "deprecated",
 ]
 _LONGEST = 300
+_MOST = 4 * MAX_NODES
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -55,6 +56,7 @@ class SchemaWriter:
         self._words = words
         self._levels = levels
         """How many references deep schemas are kept; deeper ones accept anything."""
+        self._left = _MOST
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
         self._waiting: deque[tuple[str, str, int]] = deque()
@@ -72,6 +74,11 @@ class SchemaWriter:
         return made
 
     def _schema(self, schema: Any, level: int) -> Any:
+        self._document.go_on()
+        self._left -= 1
+        if self._left < 0:
+            # A schema of that size is refused anyway; writing all of it could take for ever.
+            raise SchemaError(f"it has more than {_MOST} parts")
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping):

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.core.jsontext import shown
 from toolcrib.errors import ConfigError, Denial
 from toolcrib.net.addresses import Private
-from toolcrib.net.guard import Guard, guard_for, host_rules
+from toolcrib.net.guard import Guard, guard_for, host_rules, schemes_for
 from toolcrib.net.url import Url, join_url, parse_url
 from toolcrib.providers.openapi.document import Document, Node, Unusable
 from toolcrib.providers.openapi.operations import Operation
@@ -36,7 +37,8 @@ class Servers:
         self._home = spec if isinstance(spec, Url) else base
         self._base = base or self._first(document)
         if hosts is not None:
-            self.guard = Guard(host_rules(hosts), private=private)
+            schemes = schemes_for(base or self._home or self._base)
+            self.guard = Guard(host_rules(hosts), private=private, schemes=schemes)
         else:
             self.guard = guard_for(base or self._home or self._base, private)
         try:
@@ -87,10 +89,12 @@ class Servers:
 
         text = re.sub(r"\{([^{}]*)\}", put, text)
         try:
+            if "?" in text:
+                raise Unusable(f"its server {shown(text.partition('?')[0])} has a query")
             if "://" in text:
                 return parse_url(text)
             if self._home is None:
-                raise Unusable(f"its server is {text!r}, without a host")
+                raise Unusable(f"its server is {shown(text)}, without a host")
             return join_url(self._home, text)
         except Denial as error:
             raise Unusable(str(error)) from None

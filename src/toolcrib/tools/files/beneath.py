@@ -17,6 +17,7 @@ from toolcrib.errors import Denial, ToolFailure
 
 _SYS_OPENAT2 = 437  # the same on every architecture that Python runs on under Linux
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_HERE = -100  # where relative paths begin: the working folder
 _NOREPLACE = 1
 _TRIES = 64
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -68,13 +69,20 @@ def rename(source: int, name: str, target: int, new: str, *, replace: bool) -> N
 
 
 class Root:
-    """A folder, held open. Paths are relative to it; what leaves it is `path_outside_root`."""
+    """A folder, named without links and held open. Paths are relative to it; what leaves it is
+    `path_outside_root`."""
 
     def __init__(self, folder: str, *, follow: bool = True) -> None:
         self._resolve = _BENEATH | _NO_MAGICLINKS | (0 if follow else _NO_SYMLINKS)
         try:
-            self.fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            # Where it is was found out before; a link on the way was put there since.
+            self.fd = _openat2(_HERE, folder, os.O_PATH | os.O_DIRECTORY, _NO_SYMLINKS)
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                text = "the tool's folder has become a link, or lies behind one"
+                raise Denial("path_outside_root", text) from None
+            if error.errno in (errno.ENOSYS, errno.EPERM):
+                raise _no_openat2() from None
             raise ToolFailure(
                 f"the tool's folder cannot be opened: {error.strerror}", reason="tool_unavailable"
             ) from None
@@ -83,9 +91,7 @@ class Root:
             os.close(_openat2(self.fd, ".", os.O_PATH, self._resolve))
         except OSError:
             os.close(self.fd)
-            raise ToolFailure(
-                "files need Linux 5.6 or newer with openat2 and /proc", reason="tool_unavailable"
-            ) from None
+            raise _no_openat2() from None
 
     @property
     def path(self) -> str:
@@ -127,6 +133,11 @@ class Root:
         if not name.startswith(self._name + b"/"):
             raise Denial("path_outside_root", "the file is not below the tool's folder any more")
         return os.fsdecode(name[len(self._name) + 1 :])
+
+
+def _no_openat2() -> ToolFailure:
+    text = "files need Linux 5.6 or newer with openat2 and /proc"
+    return ToolFailure(text, reason="tool_unavailable")
 
 
 def _name(fd: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What of the host's own lies below a folder; no policy gives access to it."""
+"""What of the host's lies below a folder; no policy gives access to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Own:
-    """The host's own files, as `files` meets them: by where they are, and by what they are."""
+    """Files of the host's, as `files` meets them: by where they are, and by what they are."""
 
     def __init__(self, paths: Iterable[Path], root: str) -> None:
         """`root` is the tool's folder, without links."""
@@ -17,10 +17,12 @@ class Own:
         top = root.rstrip("/")
         for path in paths:
             real = os.path.realpath(path)
-            if top == real or top.startswith(f"{real}/"):
-                self._places.add(".")
-            elif real.startswith(f"{top}/"):
-                self._places.add(real[len(top) + 1 :])
+            link = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118
+            for place in (real, link):  # whoever replaces the link replaces what it leads to
+                if top == place or top.startswith(f"{place}/"):
+                    self._places.add(".")
+                elif place.startswith(f"{top}/"):
+                    self._places.add(place[len(top) + 1 :])
             self._files |= _identities(Path(real))
 
     def covers(self, place: str, info: os.stat_result | None = None) -> bool:
@@ -29,6 +31,10 @@ class Own:
         if info is not None and (info.st_dev, info.st_ino) in self._files:
             return True
         return any(own in (".", place) or place.startswith(f"{own}/") for own in self._places)
+
+    def beneath(self, place: str) -> bool:
+        """Whether something of it lies in the folder at a place, and would go where that goes."""
+        return any(own.startswith(f"{place}/") for own in self._places)
 
 
 def _identities(path: Path) -> set[tuple[int, int]]:

@@ -47,6 +47,8 @@ class Request:
     root: Root
     own: Own
     """What is the host's, and stays out of reach."""
+    guarded: Own
+    """What rules and tools come from, which may be read and never changed."""
     action: Action
     path: str
     to: str = ""
@@ -92,6 +94,12 @@ class Request:
             text = "it leads to a file that is not among the allowed ones"
             raise Denial("path_not_allowed", text)
 
+    def _must_not_rule(self, place: str, info: os.stat_result | None) -> None:
+        """Refuse to change what rules and tools come from, or a folder that holds some of it."""
+        if self.guarded.covers(place, info) or self.guarded.beneath(place):
+            text = "the host's rules and tools come from there: it may be read, and not changed"
+            raise Denial("path_not_allowed", text)
+
     @contextmanager
     def file(self, path: str) -> Generator[tuple[int, str, os.stat_result], None, None]:
         """A regular file, opened for reading; its place and what it is."""
@@ -112,6 +120,7 @@ class Request:
             place = _below(self.root.place(folder), name)
             spot = Spot(folder, name, place)
             self.must_reach(place, info=spot.info())
+            self._must_not_rule(place, spot.info())
             yield spot
 
     def _make(self, folder: str) -> None:
@@ -128,6 +137,7 @@ class Request:
             folder = folder or "."
             missing.insert(0, name)
         self.must_reach(_below(place, *missing), folder=True)
+        self._must_not_rule(_below(place, *missing), None)
         for name in missing:
             self.still_wanted()
             with self.root.folder(folder) as fd:

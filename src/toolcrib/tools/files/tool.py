@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Workshop
 from toolcrib.core.spec import ToolTemplate
+from toolcrib.errors import Denial
 from toolcrib.tools.files.beneath import Root, said
 from toolcrib.tools.files.own import Own
 from toolcrib.tools.files.policy import FilesPolicy, normal
@@ -34,6 +36,9 @@ _ACTIONS: dict[Action, Callable[[Request], dict[str, Any]]] = {
 
 def constructor(policy: ToolPolicy, workshop: Workshop) -> Callable[..., Any]:
     """The tool; its limits are those of each call's context."""
+    if isinstance(policy, FilesPolicy):
+        with suppress(Denial):  # a call will be told
+            workshop.root(policy.root)
 
     # Not async: the host runs it in a thread, and says so when a call had to leave one at work.
     def files(
@@ -88,14 +93,16 @@ def constructor(policy: ToolPolicy, workshop: Workshop) -> Callable[..., Any]:
         here, there = normal(path), normal(to)
         if here is None or there is None:
             ctx.deny("path_outside_root", "the path is outside the tool's folder")
-        folder = str(_base(ctx, workshop) / limits.root)
-        root = Root(folder, follow=limits.follow_symlinks_within_root)
+        folder = workshop.root(_base(ctx, workshop) / limits.root)
+        root = Root(str(folder), follow=limits.follow_symlinks_within_root)
+        changes = action in ("write", "edit", "move", "delete")
         try:
             request = Request(
                 ctx=ctx,
                 policy=limits,
                 root=root,
                 own=Own(workshop.hidden, root.path),
+                guarded=Own(workshop.guarded if changes else (), root.path),
                 action=action,
                 path=here,
                 to=there,

@@ -117,7 +117,7 @@ def read(listed: bytes) -> Settings:
         if section == "includeif" or (section == "hook" and name == "command"):
             words = f"its configuration sets {key[:80]!r}, whose effect cannot be ruled out"
             raise Denial("unsafe_repository", f"the repository is not used: {words}")
-        if section == "filter" and middle:
+        if section == "filter":  # the empty name is one too: `[filter ""]`
             filters.add(middle)
         if key:
             values.append((key, value))

@@ -75,10 +75,12 @@ async def to_add(git: Git, paths: tuple[str, ...]) -> list[str]:
 
 
 async def is_dirty(git: Git, *, untracked: bool) -> bool:
-    """Whether there are changes that are in no commit."""
-    kind = "normal" if untracked else "no"
+    """Whether there are changes that are in no commit; `untracked` files, ignored ones too, count
+    where they would be lost."""
+    kinds = ("normal", "traditional") if untracked else ("no", "no")
+    flags = (f"--untracked-files={kinds[0]}", f"--ignored={kinds[1]}")
     try:
-        return bool(await git.text("status", *_STATUS, f"--untracked-files={kind}"))
+        return bool(await git.text("status", *_STATUS, *flags))
     except ToolFailure as failure:
         raise ToolFailure(failure.message, reason="worktree_inspection_failed") from None
 
@@ -86,8 +88,16 @@ async def is_dirty(git: Git, *, untracked: bool) -> bool:
 async def diff(git: Git, request: Request) -> dict[str, Any]:
     """What changed: in the worktree, in the index, or between commits."""
     what = ("--cached",) if request.staged else ()
-    rest = ("--end-of-options", request.ref) if request.ref else ()
+    rest = (await _commits(git, request.ref),) if request.ref else ()
     return await _diff(git, request, "diff", *what, *rest)
+
+
+async def _commits(git: Git, ref: str) -> str:
+    """The commit or the range of commits that a ref names, by their ids. A file of a commit
+    would be compared with any file of the machine that a path leads to."""
+    dots = next((dots for dots in ("...", "..") if dots in ref), "")
+    sides = ref.split(dots, 1) if dots else [ref]
+    return dots.join([await commit_of(git, s or "HEAD", reason="git_diff_failed") for s in sides])
 
 
 async def diff_since(git: Git, request: Request) -> dict[str, Any]:

@@ -32,9 +32,12 @@ class Repository:
 
 
 def find(root: Path, worktree: str = "") -> Repository:
-    """The repository at `root`; `Denial` when it reaches outside or is laid out as a trap."""
+    """The repository at `root`, a path without links; `Denial` when it reaches outside or is laid
+    out as a trap."""
     try:
         top = root.resolve(strict=True)
+        if top != root:
+            raise Denial("path_outside_root", "the repository's folder has become a link")
         common = _git_dir(top)
     except OSError:
         raise ToolFailure(

@@ -52,6 +52,8 @@ class Git:
     repository: Repository
     own: tuple[Path, ...] = ()
     """The host's own files, which git must leave alone; without links."""
+    guarded: tuple[Path, ...] = ()
+    """What rules and tools come from, which git must not change."""
     settings: Settings = field(default_factory=lambda: Settings(values=(), filters=frozenset()))
 
     async def prepared(self) -> Git:
@@ -69,6 +71,7 @@ class Git:
             sandbox=self.sandbox,
             repository=repository,
             own=self.own,
+            guarded=self.guarded,
             settings=settings or self.settings,
         )
 

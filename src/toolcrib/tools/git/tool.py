@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +14,9 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Sandbox, Workshop
 from toolcrib.core.spec import ToolTemplate
-from toolcrib.errors import ConfigError, ToolFailure
+from toolcrib.errors import ConfigError, Denial, ToolFailure
 from toolcrib.tools.git import reading, writing
-from toolcrib.tools.git.own import resolved
+from toolcrib.tools.git.own import placed, resolved
 from toolcrib.tools.git.policy import Action, GitPolicy
 from toolcrib.tools.git.repository import find
 from toolcrib.tools.git.request import Request
@@ -47,6 +48,8 @@ def constructor(policy: ToolPolicy, workshop: Workshop) -> Callable[..., Any]:
     """The tool; its limits are those of each call's context."""
     if isinstance(policy, GitPolicy):
         workshop.sandbox(policy.sandbox or PLAIN)  # a name that does not exist is told now
+        with suppress(Denial):  # a call will be told
+            workshop.root(policy.root)
 
     async def git(
         ctx: ToolContext,
@@ -85,13 +88,15 @@ def constructor(policy: ToolPolicy, workshop: Workshop) -> Callable[..., Any]:
         if not isinstance(limits, GitPolicy):
             ctx.deny("guard_failed", "the tool git runs under a GitPolicy only")
         inside = "" if action == "add_worktree" else worktree
-        places = await asyncio.to_thread(find, _base(ctx, workshop) / limits.root, inside)
+        root = workshop.root(_base(ctx, workshop) / limits.root)
+        places = await asyncio.to_thread(find, root, inside)
         bare = Git(
             ctx=ctx,
             policy=limits,
             sandbox=_sandbox(limits, workshop),
             repository=places,
             own=resolved(workshop.hidden, places),
+            guarded=tuple(map(placed, workshop.guarded)),
         )
         request = Request(
             action=action,

@@ -14,7 +14,7 @@ from toolcrib.tools.git.repository import find, free_place
 from toolcrib.tools.git.request import Request
 from toolcrib.tools.git.running import Git
 
-_SWITCH = ("switch", "--quiet", "--no-guess", "--no-recurse-submodules")
+_SWITCH = ("switch", "--quiet", "--no-guess", "--no-recurse-submodules", "--no-overwrite-ignore")
 
 
 async def create_branch(git: Git, request: Request) -> dict[str, Any]:
@@ -136,7 +136,8 @@ async def remove_worktree(git: Git, request: Request) -> dict[str, Any]:
     """Remove such a folder; its branch stays."""
     loose = git.policy.allow_worktree_dirty
     if not loose and await is_dirty(git, untracked=True):
-        raise Denial("dirty_worktree", f"{request.worktree} has changes that are in no commit")
+        words = "has changes, or ignored files, that are in no commit"
+        raise Denial("dirty_worktree", f"{request.worktree} {words}")
     must_not_hold(git, git.repository.folder)
     folder = str(git.repository.folder)
     main = git.on(find(git.repository.root))

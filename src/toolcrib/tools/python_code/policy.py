@@ -25,6 +25,9 @@ class PythonCodePolicy(ToolPolicy):
     backend: Backend = "monty"
     sandbox: str | None = None
     """For `process`: the sandbox of that name; without one the strict built-in sandbox."""
+    show_folder: bool = False
+    """For `process`: whether code works in the configuration's folder and can read it. Without
+    it code works in an empty folder of its own."""
     python: str = "python3"
     """For `process`: the interpreter, by a name or path that exists in the sandbox."""
     timeout: float | str = "10s"

@@ -32,9 +32,10 @@ async def run_process(
 ) -> dict[str, Any]:
     """Run the code; cancelling ends the process and all that it started."""
     try:
-        sandbox = workshop.sandbox(policy.sandbox)
+        sandbox = workshop.sandbox(policy.sandbox, folder=False)
     except ConfigError as error:
         raise ToolFailure(error.message, reason="sandbox_unavailable") from None
+    folder = str(workshop.root(".")) if policy.show_folder else ""
     mark = secrets.token_hex(16)
     task = {"code": code, "inputs": inputs, "mark": mark, "memory": _NO_MEMORY}
     limits = SandboxLimits(
@@ -46,10 +47,11 @@ async def run_process(
     try:
         done = await sandbox.run(
             [policy.python, "-I", "-S", "-c", _CHILD.read_text()],
-            cwd=str(workshop.folder),
+            cwd=folder or "/tmp",  # noqa: S108 - in a sandbox it is the command's own
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"},
             limits=limits,
             stdin=json.dumps(task).encode(),
+            read=(folder,) if folder else (),
         )
     except OSError as error:
         text = f"{policy.python} cannot be started: {error.strerror or error}"

@@ -26,7 +26,7 @@ Args:
 def build(policy: PythonCodePolicy, workshop: Workshop) -> Any:
     """The tool; the policy in force for a call is the call's own."""
     if policy.backend == "process":
-        workshop.sandbox(policy.sandbox)
+        workshop.sandbox(policy.sandbox, folder=False)
     elif find_spec("pydantic_monty") is None:
         raise ConfigError(
             "backend: monty needs the package pydantic-monty",

@@ -10,12 +10,14 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import Decision
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.spec import Effect
-from toolcrib.core.units import duration
+from toolcrib.core.units import duration, size
 from toolcrib.errors import ConfigError
-from toolcrib.tools.sql.statement import ADDING, NEVER, READING, first_word
+from toolcrib.tools.sql.statement import ADDING, NEVER, READING, first_word, replaces
 
 SQLITE = "sqlite:"
 POSTGRES = ("postgres://", "postgresql://")
+_SYSTEM = ("pg_catalog", "information_schema")
+"""Schemas that tell about all tables, and what is in them."""
 
 
 class SqlPolicy(ToolPolicy):
@@ -37,6 +39,8 @@ class SqlPolicy(ToolPolicy):
     max_statement_chars: int = 20_000
     timeout: float | str = "10s"
     """After this time the statement is stopped and undone."""
+    max_temp: int | str = "100MB"
+    """Of the files that SQLite sorts in, of all calls together."""
 
     def __init__(self, **knobs: Any) -> None:
         super().__init__(**knobs)
@@ -63,6 +67,10 @@ class SqlPolicy(ToolPolicy):
             duration(self.timeout)
         except ValueError as error:
             raise ConfigError(f"timeout: {error}", key="timeout") from None
+        try:
+            size(self.max_temp)
+        except ValueError as error:
+            raise ConfigError(f"max_temp: {error}", key="max_temp") from None
 
     def __repr__(self) -> str:
         shown = {**self.to_dict(), "database": self.database.partition(":")[0] + ":…"}
@@ -74,7 +82,10 @@ class SqlPolicy(ToolPolicy):
         if len(statement) > self.max_statement_chars:
             text = f"the statement is longer than {self.max_statement_chars} characters"
             return self.deny("statement_not_allowed", text)
-        why = self.objection(first_word(statement))
+        word = first_word(statement)
+        why = self.objection(word)
+        if why is None and word == "create" and replaces(statement):
+            why = self.objection("replace")
         return self.deny("statement_not_allowed", why) if why else None
 
     def objection(self, word: str) -> str | None:
@@ -93,12 +104,24 @@ class SqlPolicy(ToolPolicy):
 
     def allows_table(self, name: str, schema: str = "") -> bool:
         """Whether a table may be used. A glob without a dot denies in every schema, and allows in
-        the usual one only."""
-        name, whole = name.lower(), f"{schema}.{name}".lower()
-        if _any_match((name, whole), self.denied_tables):
+        the usual one only; what the server keeps about itself has to be named with its schema."""
+        if self.denies_table(name, schema):
             return False
-        spelt = (name, whole) if schema in ("", "public") else (whole,)
-        return not self.allowed_tables or _any_match(spelt, self.allowed_tables)
+        name, schema = name.lower(), schema.lower()
+        whole = f"{schema}.{name}"
+        if schema in _SYSTEM:
+            own = [glob for glob in self.allowed_tables if glob.lower().startswith(f"{schema}.")]
+            return not self.has_table_rules or _any_match((whole,), own)
+        if not self.allowed_tables:
+            return True
+        if schema in ("", "public") and _any_match((name,), self.allowed_tables):
+            return True
+        return _any_match((whole,), [glob for glob in self.allowed_tables if "." in glob])
+
+    def denies_table(self, name: str, schema: str = "") -> bool:
+        """Whether a table is on the list of those that are denied."""
+        name = name.lower()
+        return _any_match((name, f"{schema.lower()}.{name}"), self.denied_tables)
 
     def allowed_effects(self) -> frozenset[Effect] | None:
         """Reading only, or what the listed statements can do."""

@@ -16,7 +16,8 @@ from toolcrib.core.units import duration
 from toolcrib.errors import Denial, ToolcribError, ToolFailure
 from toolcrib.tools.sql.metered import Metered
 from toolcrib.tools.sql.policy import SqlPolicy
-from toolcrib.tools.sql.postgres_plan import PLANNED, check_plan, read_plan
+from toolcrib.tools.sql.postgres_locks import check_locks
+from toolcrib.tools.sql.postgres_plan import PLANNED, check_plan, check_text, read_plan
 from toolcrib.tools.sql.statement import READING, explained, first_word
 from toolcrib.tools.sql.values import Rows
 
@@ -26,6 +27,14 @@ _BATCH = 20
 _GOODBYE = 2.0
 _SPARE = 4 << 20
 _COUNT = re.compile(r"(\d+)$")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ERRORS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    ValueError,
+)
 
 
 async def run_postgres(
@@ -39,6 +48,9 @@ async def run_postgres(
         async with asyncio.timeout(seconds):
             connection = await _connect(policy, seconds)
             meter = _meter(connection, 4 * policy.max_chars + _SPARE)
+            if policy.has_table_rules:
+                # The client looks unknown types up. Done before, that leaves no locks behind.
+                await connection.prepare(statement)
             transaction = connection.transaction(readonly=policy.read_only)
             await transaction.start()
             result = await _run(connection, policy, statement, parameters, max_rows)
@@ -49,11 +61,11 @@ async def run_postgres(
         raise _timeout() from None
     except ToolcribError:
         raise
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
+    except _ERRORS as error:
         if meter is not None and meter.over:
             text = f"the rows are far over {policy.max_chars} characters: select less"
             raise ToolFailure(text, reason="output_too_large") from None
-        raise _failure(error) from None
+        raise _failure(error, policy.has_table_rules) from None
     finally:
         if connection is not None and await _whole(connection.close(timeout=_GOODBYE)):
             connection.terminate()
@@ -72,9 +84,11 @@ async def _connect(policy: SqlPolicy, seconds: float) -> Any:
                 "statement_timeout": patience,
                 "lock_timeout": patience,
                 "idle_in_transaction_session_timeout": patience,
+                # What is read in a helping process is not among the locks of this one.
+                **({"max_parallel_workers_per_gather": "0"} if policy.has_table_rules else {}),
             },
         )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError):
+    except _ERRORS:
         # What these say may hold parts of the address.
         text = "the database cannot be reached, or does not let us in"
         raise ToolFailure(text, reason="upstream_error", retryable=True) from None
@@ -90,6 +104,8 @@ async def _run(
 ) -> dict[str, Any]:
     # One statement only: what is prepared cannot be several.
     prepared = await connection.prepare(statement)
+    if policy.has_table_rules:
+        await check_locks(connection, policy)
     await _check(connection, policy, statement, parameters)
     columns = [attribute.name for attribute in prepared.get_attributes()]
     rows, changed = Rows(max_rows, policy.max_chars), None
@@ -99,6 +115,9 @@ async def _run(
         await prepared.fetch(*parameters)
         count = _COUNT.search(prepared.get_statusmsg() or "")
         changed = int(count[1]) if count else 0
+    if policy.has_table_rules:
+        # What its functions and triggers touched is known only now; nothing has left yet.
+        await check_locks(connection, policy)
     return rows.result(columns, changed)
 
 
@@ -111,13 +130,15 @@ async def _check(
         return
     if word == "explain":
         statement = explained(statement)
+    check_text(statement, policy)
     if first_word(statement) not in PLANNED:
         if policy.has_table_rules or word == "explain":
             text = f"{word.upper()}: which tables it touches cannot be told"
             raise Denial("statement_not_allowed", text)
         return
     question = f"EXPLAIN (VERBOSE, FORMAT JSON) {statement}"
-    planned = read_plan(await connection.fetchval(question, *parameters))
+    answer = await connection.fetchval(question, *parameters)
+    planned = read_plan(answer, policy.has_table_rules)
     check_plan(planned, policy)
     if word in READING and not planned.changes:
         await connection.execute("SET TRANSACTION READ ONLY")
@@ -164,7 +185,7 @@ def _timeout() -> ToolFailure:
     return ToolFailure(text, reason="timeout")
 
 
-def _failure(error: Exception) -> ToolcribError:
+def _failure(error: Exception, rules: bool) -> ToolcribError:
     if isinstance(error, asyncpg.QueryCanceledError):
         return _timeout()
     if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
@@ -176,5 +197,16 @@ def _failure(error: Exception) -> ToolcribError:
         text = "the connection to the database was lost"
         return ToolFailure(text, reason="upstream_error", retryable=True)
     if isinstance(error, asyncpg.PostgresError):
-        return ToolFailure(f"PostgreSQL: {error.args[0]}")
+        return ToolFailure(f"PostgreSQL: {_kind(error) if rules else error.args[0]}")
+    if isinstance(error, asyncpg.InternalClientError):
+        return ToolFailure("a column has a type that cannot be read: cast it to text")
     return ToolFailure(f"the parameters do not fit the statement: {error}")
+
+
+def _kind(error: Exception) -> str:
+    """What sort of error it is, in words that hold nothing of a table: the server's own may quote
+    a value that the table rules hide."""
+    kind: Any = type(error)
+    words = _HUMP.sub(" ", kind.__name__.removesuffix("Error")).lower()
+    code = getattr(kind, "sqlstate", None)
+    return f"{words} (SQLSTATE {code})" if code else words

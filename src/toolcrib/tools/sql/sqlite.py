@@ -5,30 +5,32 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from toolcrib.core.units import duration
+from toolcrib.core.units import duration, size
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.tools.sql.policy import SqlPolicy
+from toolcrib.tools.sql.sqlite_files import Place, TempFiles
 from toolcrib.tools.sql.sqlite_rules import SqliteRules
-from toolcrib.tools.sql.statement import READING, first_word
+from toolcrib.tools.sql.statement import READING, first_word, replaces
 from toolcrib.tools.sql.threads import run_stoppable
 from toolcrib.tools.sql.values import Rows
 
 TRAIL = 0x746F6F6C
 """The application id of Toolcrib's own store: the trail is no tool's business."""
-_TABLES = "SELECT lower(name) FROM sqlite_schema WHERE type IN ('table', 'view')"
-_STEPS = 1_000
+_SCHEMA = """SELECT lower(name), type, CASE WHEN sql LIKE '%replace%' THEN sql END
+    FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')"""
+_STEPS = 200
 _PATIENCE = 0.1
 
 
 class SqliteStatement:
     """One statement on its own connection. `stop` may be called from any thread."""
 
-    def __init__(self, path: Path, policy: SqlPolicy, max_rows: int) -> None:
-        self.path = path
+    def __init__(self, place: Place, policy: SqlPolicy, max_rows: int) -> None:
+        self.place = place
+        self.temp = TempFiles(size(policy.max_temp))
         self.policy = policy
         self.rows = Rows(max_rows, policy.max_chars)
         self._until = time.monotonic() + duration(policy.timeout)
@@ -40,12 +42,11 @@ class SqliteStatement:
 
     def run(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
         """Run it, and commit it if it writes."""
-        if not self.path.is_file():
-            raise ToolFailure("the database does not exist")
+        found = self.place.look()
         mode = "ro" if self.policy.read_only else "rw"
         try:
             connection = sqlite3.connect(
-                f"file:{quote(str(self.path))}?mode={mode}",
+                f"file:{quote(str(self.place.path))}?mode={mode}",
                 uri=True,
                 timeout=_PATIENCE,
                 isolation_level=None,
@@ -54,15 +55,23 @@ class SqliteStatement:
         except sqlite3.Error as error:
             raise ToolFailure(f"the database cannot be opened: {error}") from None
         try:
+            self._mark(connection)
+            self.place.check_open(found)
             return self._run(connection, statement, parameters)
         finally:
             connection.close()
 
-    def _limit(self, connection: sqlite3.Connection) -> None:
-        connection.text_factory = _text
-        (mark,) = self._patiently(connection, "PRAGMA application_id").fetchone()
+    def _mark(self, connection: sqlite3.Connection) -> None:
+        """Read the beginning of the file, which is opened with that."""
+        try:
+            (mark,) = self._patiently(connection, "PRAGMA application_id").fetchone()
+        except sqlite3.Error as error:
+            raise self._failure(error, None) from None
         if mark == TRAIL:
             raise Denial("table_not_allowed", "this file is Toolcrib's own store")
+
+    def _limit(self, connection: sqlite3.Connection) -> None:
+        connection.text_factory = _text
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA foreign_keys = ON")
         if self.policy.read_only:
@@ -74,7 +83,8 @@ class SqliteStatement:
         connection.set_progress_handler(self._over, _STEPS)
 
     def _over(self) -> bool:
-        return self._stopped or time.monotonic() > self._until
+        now = time.monotonic()
+        return self._stopped or now > self._until or self.temp.too_much(now)
 
     def _run(
         self,
@@ -87,9 +97,10 @@ class SqliteStatement:
         try:
             self._limit(connection)
             self._patiently(connection, "BEGIN" if word in READING else "BEGIN IMMEDIATE")
-            rules.tables = frozenset(
-                name for (name,) in self._patiently(connection, _TABLES).fetchall()
-            )
+            schema = self._patiently(connection, _SCHEMA).fetchall()
+            rules.tables = frozenset(name for name, kind, _ in schema if kind != "trigger")
+            rules.replacing = frozenset(name for name, _, text in schema if replaces(text or ""))
+            rules.replaces = replaces(statement)
             connection.set_authorizer(rules)
             cursor = self._patiently(connection, statement, parameters)
             columns = [column[0] for column in cursor.description or ()]
@@ -122,12 +133,15 @@ class SqliteStatement:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or self._over():
                     raise
 
-    def _failure(self, error: Exception, rules: SqliteRules) -> Exception:
-        if rules.refusal is not None:
+    def _failure(self, error: Exception, rules: SqliteRules | None) -> Exception:
+        if rules is not None and rules.refusal is not None:
             return Denial(*rules.refusal)
         if isinstance(error, sqlite3.Warning) or "one statement" in str(error):
             return Denial("statement_not_allowed", "a call is one statement")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if self.temp.over:
+            text = f"the statement needs temporary files over {self.policy.max_temp}: sort less"
+            return ToolFailure(text, reason="output_too_large")
         if self._over():
             text = "the statement was stopped: its time was over; it changed nothing"
             return ToolFailure(text, reason="timeout")
@@ -143,12 +157,12 @@ def _text(raw: bytes) -> str:
 
 
 async def run_sqlite(
-    path: Path,
+    place: Place,
     policy: SqlPolicy,
     statement: str,
     parameters: Sequence[Any] | Mapping[str, Any] | None,
     max_rows: int,
 ) -> dict[str, Any]:
     """Run one statement; cancelling undoes it."""
-    work = SqliteStatement(path, policy, max_rows)
+    work = SqliteStatement(place, policy, max_rows)
     return await run_stoppable(lambda: work.run(statement, parameters or ()), work.stop)

@@ -54,6 +54,10 @@ class SqliteRules:
         self.word = word
         self.tables: frozenset[str] = frozenset()
         """The tables and views of the database, in small letters."""
+        self.replaces = False
+        """Whether the statement says that it replaces rows."""
+        self.replacing: frozenset[str] = frozenset()
+        """The tables and triggers whose own definition says so, in small letters."""
         self.refusal: tuple[str, str] | None = None
 
     def __call__(
@@ -70,7 +74,7 @@ class SqliteRules:
         if action == sqlite3.SQLITE_PRAGMA:
             return self._pragma((one or "").lower(), two)
         if action in _WRITES:
-            return self._write(_WRITES[action], one or "")
+            return self._write(_WRITES[action], one or "", inner or "")
         if action in _SCHEMA:
             return self._schema(_SCHEMA[action], one or "", two)
         return self._unless(True, "this is not allowed in any statement")
@@ -85,17 +89,24 @@ class SqliteRules:
             return sqlite3.SQLITE_OK  # its own look at the schema: none of it comes out
         return self._table(table)
 
-    def _write(self, word: str, table: str) -> int:
+    def _write(self, word: str, table: str, inner: str) -> int:
         if table.lower() in _OWN:
             # What changes the schema writes here, and so does making a table-valued function
             # known. A statement's own attempt is refused by SQLite itself.
             return sqlite3.SQLITE_OK
         if self.word == "drop":
             return self._kind("drop")
-        if word == "insert" and self.word == "replace":
-            word = "replace"
+        if word != "delete" and self._replaces(table, inner):
+            # To replace takes no permission to insert, as `REPLACE INTO` is a word of its own.
+            answer = self._kind("replace")
+            if word == "insert" or answer != sqlite3.SQLITE_OK:
+                return self._table(table) if answer == sqlite3.SQLITE_OK else answer
         answer = self._kind(word)
         return self._table(table) if answer == sqlite3.SQLITE_OK else answer
+
+    def _replaces(self, table: str, inner: str) -> bool:
+        own = {table.lower(), inner.lower()} & self.replacing
+        return self.replaces or self.word == "replace" or bool(own)
 
     def _schema(self, word: str, one: str, two: str | None) -> int:
         if word == "reindex" and self.word == "create":

@@ -18,6 +18,12 @@ _WORD = re.compile(r"[A-Za-z_]+")
 _EXPLAIN = re.compile(
     r"explain\s*(?:\([^()]*\)\s*|(?:(?:analyze|analyse|verbose)\b\s*)*)", re.IGNORECASE
 )
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*'? | "(?:[^"]|"")*"? | `(?:[^`]|``)*`? | \[[^\]]*\]?
+    | --[^\n]* | /\*.*?(?:\*/|\Z) | [^\W\d][\w$]* | [\w$]+ | \S""",
+    re.VERBOSE | re.DOTALL,
+)
+_REPLACING = re.compile(r" (?:(?:insert|update|create) or|conflict) replace | replace into ")
 
 
 def first_word(statement: str) -> str:
@@ -31,6 +37,13 @@ def explained(statement: str) -> str:
     rest = statement[_begin(statement) :]
     match = _EXPLAIN.match(rest)
     return rest[match.end() :] if match else ""
+
+
+def replaces(text: str) -> bool:
+    """Whether SQL says somewhere, outside of strings and comments, that rows that stand in the way
+    are replaced: `INSERT OR REPLACE`, `REPLACE INTO`, `ON CONFLICT REPLACE`."""
+    found = (token for token in _TOKEN.findall(text) if not token.startswith(("--", "/*")))
+    return bool(_REPLACING.search(f" {' '.join(found)} ".lower()))
 
 
 def _begin(statement: str) -> int:

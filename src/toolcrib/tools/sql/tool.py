@@ -11,11 +11,20 @@ from toolcrib.core.protocols import Workshop
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.errors import ConfigError, ToolFailure
 from toolcrib.tools.sql.policy import SQLITE, SqlPolicy
+from toolcrib.tools.sql.sqlite_files import Place
 
 
 def build(policy: SqlPolicy, workshop: Workshop) -> Any:
     """The tool; the policy in force for a call is the call's own."""
-    if not policy.database.startswith(SQLITE):
+    places: dict[str, Place] = {}
+
+    def place_of(database: str) -> Place:
+        path = workshop.root(database.removeprefix(SQLITE))
+        return places.setdefault(database, Place(path))
+
+    if policy.database.startswith(SQLITE):
+        place_of(policy.database)  # now: nothing that a tool did can have moved it yet
+    else:
         _check_postgres(policy.database)
 
     async def sql(
@@ -39,8 +48,8 @@ def build(policy: SqlPolicy, workshop: Workshop) -> Any:
         if held.database.startswith(SQLITE):
             from toolcrib.tools.sql.sqlite import run_sqlite
 
-            path = workshop.file(held.database.removeprefix(SQLITE))
-            return await run_sqlite(path, held, statement, parameters, most)
+            place = place_of(held.database)
+            return await run_sqlite(place, held, statement, parameters, most)
         from toolcrib.tools.sql.postgres import run_postgres
 
         if isinstance(parameters, dict):

@@ -56,7 +56,8 @@ def _tool(node: Node, *, local: bool) -> Node:
     names = list((properties.entries or {}) if properties is not None else {})
     if kind == "http":
         method = text(template.get("http_method"), "http_method", "GET").upper()
-        effects = node.holding(tuple(node.holding(word) for word in sorted(effects_of(method))))
+        can = effects_of(method) if local or not names else effects_of(method) | {"egress"}
+        effects = node.holding(tuple(node.holding(word) for word in sorted(can)))
         config = _http(template, method, names)
     elif kind == "cli":
         if not local:
