@@ -53,11 +53,9 @@ async def test_files_reads_them_and_changes_none(load: Load, tmp_path: Path) -> 
         (tmp_path / "mine").write_text("mine")
         for name, text in zip(NAMES, before, strict=True):
             read = await host.call("files", {"action": "read", "path": name})
-            assert read.unwrap()["content"] == text
+            assert read.unwrap()["text"] == text
             more = {"content": "x", "old": text[:4], "new": "b", "to": "gone", "overwrite": True}
-            calls = [
-                {"action": a, "path": name, **more} for a in ("write", "edit", "move", "delete")
-            ]
+            calls = [{"action": action, "path": name, **more} for action in EVERY[4:]]
             calls.append({"action": "move", "path": "mine", "to": name, "overwrite": True})
             if "/" in name:
                 above = {"path": name.split("/")[0], "to": "gone", "recursive": True}
@@ -175,7 +173,7 @@ async def test_a_link_to_one_that_commands_could_replace(load: Load, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("type", "write"), [("landlock", "."), ("landlock", "profiles"), ("bubblewrap", "profiles")]
+    ("type", "write"), [("landlock", "parts"), ("landlock", "profiles"), ("bubblewrap", "profiles")]
 )
 def test_settings_that_would_let_commands(load: Load, type: str, write: str) -> None:
     with pytest.raises(ConfigError, match="rules or tools come from") as caught:
@@ -195,8 +193,10 @@ async def test_the_store_of_a_provider_is_out_of_reach(load: Load, tmp_path: Pat
         assert (await host.call("memo-write", {"key": "k", "value": "of one"})).success
         assert (tmp_path / "data/memo.db").exists()
         for name in ("memo.db", "memo.db-wal", "memo.db-journal"):
-            read = await host.call("files", {"action": "read", "path": f"data/{name}"})
-            assert read.reason == "path_not_allowed"
+            for action in ("read", "write"):
+                call = {"action": action, "path": f"data/{name}", "content": "x"}
+                if action == "write" or (tmp_path / "data" / name).exists():
+                    assert (await host.call("files", call)).reason == "path_not_allowed"
         call = {"program": "sh", "arguments": ["-c", "cat data/*; :"]}
         assert "of one" not in (await host.call("shell", call)).unwrap()["stdout"]
         assert (await host.call("writer", call)).reason == "sandbox_unavailable"

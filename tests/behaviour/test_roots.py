@@ -77,11 +77,11 @@ async def test_a_link_that_is_there_from_the_beginning_is_meant(load: Load, tmp_
     (tmp_path / "work/notes").symlink_to(out)
     async with load() as host:
         read = {"action": "read", "path": "key"}
-        assert (await host.call("files", read)).unwrap()["content"] == "outside"
+        assert (await host.call("files", read)).unwrap()["text"] == "outside"
         (tmp_path / "elsewhere").mkdir()
         (tmp_path / "elsewhere/key").write_text("elsewhere")
         await swap(host, f"rm notes; ln -s {tmp_path}/elsewhere notes")
-        assert (await host.call("files", read)).unwrap()["content"] == "outside"
+        assert (await host.call("files", read)).unwrap()["text"] == "outside"
 
 
 async def test_a_folder_above_that_became_a_link(load: Load, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_a_folder_that_comes_later_is_no_link(load: Load, tmp_path: Path) 
         await swap(host, f"ln -s {tmp_path}/outside notes")
         assert (await host.call("files", read)).reason == "path_outside_root"
         await swap(host, "rm notes; mkdir notes; echo inside > notes/key")
-        assert (await host.call("files", read)).unwrap()["content"] == "inside\n"
+        assert (await host.call("files", read)).unwrap()["text"] == "inside\n"
 
 
 def test_only_so_many_paths_are_remembered(tmp_path: Path, monkeypatch: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolcrib.observe.redact import Redactor
 
-MOST = 256
+MOST = 64
 """How many are remembered; tokens that are renewed for months must not slow every call down."""
 
 

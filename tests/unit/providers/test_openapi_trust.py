@@ -76,7 +76,9 @@ CHANGES: dict[str, Mapping[tuple[Any, ...], Any]] = {
     "explode": {(*ROLE, "explode"): False},
     "json": {(*ROLE, "schema"): ..., (*ROLE, "content"): {"application/json": {"schema": {}}}},
     "many": {(*OP, "parameters", 0, "x-multi-segment"): True},
-    "body": {(*OP, "requestBody", "content"): {"application/x-www-form-urlencoded": {}}},
+    "body": {
+        (*OP, "requestBody", "content"): {"application/x-www-form-urlencoded": {"schema": {}}}
+    },
 }
 
 
@@ -226,7 +228,7 @@ def test_a_local_file_that_is_missing_or_broken_is_a_mistake_of_the_configuratio
     tmp_path: Path,
 ) -> None:
     shop = Workshop(Sandboxes(), tmp_path)
-    with pytest.raises(ConfigError, match="none.yaml cannot be read: No such file") as raised:
+    with pytest.raises(ConfigError, match=r"none\.yaml cannot be read: No such file") as raised:
         factory("api", {"spec": "none.yaml"}, shop)
     assert (raised.value.key, raised.value.file) == ("spec", None)
     (tmp_path / "broken.yaml").write_text("openapi: 3.1.0\npaths: {a: [}\n")

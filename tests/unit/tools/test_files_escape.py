@@ -362,3 +362,13 @@ async def test_a_root_below_the_session_folder(host_of: Callable[..., Call], wor
     assert (await files("write", "a", content="a")).unwrap()["path"] == "a"
     assert (work / "sub/a").exists()
     assert (await files("read", "../top")).reason == "path_outside_root"
+
+
+def test_a_root_is_not_opened_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real/inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    for folder in ("link", "link/inner"):
+        with pytest.raises(Denial) as caught:
+            beneath.Root(str(tmp_path / folder))
+        assert caught.value.reason == "path_outside_root"
+    beneath.Root(str(tmp_path / "real/inner")).close()

@@ -19,7 +19,7 @@ import pytest
 from needs import needs
 from toolcrib import ConfigError, ToolContext, ToolHost, ToolResult, tool
 from toolcrib.core.protocols import Sandbox
-from toolcrib.errors import ToolFailure
+from toolcrib.errors import Denial, ToolFailure
 from toolcrib.sandbox.subprocess import factory
 from toolcrib.tools.git import TEMPLATE, GitPolicy
 from toolcrib.tools.git.config import protocol
@@ -759,3 +759,11 @@ async def test_a_push_gets_its_own_variables(trap: Trap) -> None:
         got = await session.call("git", {"action": "push", "branch": "bot/old"})
     assert got.reason == "git_push_failed"
     assert trap.sprung()
+
+
+def test_a_repository_is_not_found_through_a_link(trap: Trap) -> None:
+    (trap.top / "link").symlink_to(trap.repo)
+    with pytest.raises(Denial) as caught:
+        find(trap.top / "link")
+    assert caught.value.reason == "path_outside_root"
+    assert find(trap.repo).root == trap.repo

@@ -403,9 +403,9 @@ async def test_what_no_plan_shows_is_held_to_the_rules(
     "statement",
     [
         "select * from orders where id = (table_to_xml('secrets', true, false, '')::text)::int",
-        "select 1 from orders where id = length(table_to_xml/**/('secrets',true,true,'')::text)",
+        "select from orders where id = (table_to_xml/**/('secrets', true, true, '')::text)::int",
         "select 1 from orders where id = length(\"table_to_xml\" ('secrets',true,false,'')::text)",
-        "select from orders where 1 = (U&\"tabl\\0065_to_xml\"('secrets',true,true,'')::text)::int",
+        "select from orders where id = (U&\"tabl\\0065_to_xml\"('secrets',true,true,'')::text)::int",  # noqa: E501
         "select pg_stat_get_activity(null)",
         "select pg_get_viewdef('peek')",
     ],
@@ -481,3 +481,14 @@ async def test_to_create_is_not_to_replace(shop: Shop) -> None:
 async def test_a_type_that_cannot_be_read_is_said(shop: Shop) -> None:
     result = await shop.run("select most_common_vals from pg_stats")
     assert result.error.message == "a column has a type that cannot be read: cast it to text"
+
+
+async def test_what_a_helping_process_reads_is_seen_too(shop: Shop) -> None:
+    await shop.direct.execute(HIDING)
+    await shop.direct.execute("alter function told() parallel safe")
+    name = await shop.look("select current_database()")
+    version = shop.direct.get_server_version().major
+    setting = "force_parallel_mode" if version < 16 else "debug_parallel_query"
+    await shop.direct.execute(f"alter database {name} set {setting} = on")
+    result = await shop.run("select told() from orders", allowed_tables=["orders"])
+    assert_denied(result, "table_not_allowed")

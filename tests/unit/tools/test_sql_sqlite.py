@@ -464,7 +464,7 @@ async def test_sorting_fills_no_disk(shop: Shop) -> None:
         "with recursive c(x, b) as (select 1, randomblob(900000) union all"
         " select x + 1, randomblob(900000) from c) select x from c order by b",
         max_temp="20MB",
-        timeout="60s",
+        timeout="10s",
     )
     assert result.reason == "output_too_large"
     assert result.error.message == ("the statement needs temporary files over 20MB: sort less")

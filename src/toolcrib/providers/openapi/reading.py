@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from toolcrib.errors import ConfigError
@@ -35,7 +36,13 @@ def check_file(name: str, path: Path) -> None:
     """Refuse a document on disk that is missing or, if it is read within moments, broken."""
     data = read_file(name, path)
     if len(data) <= _AT_ONCE[looks_like_json(data)]:
-        read_document(data, str(path))
+        _sound(data, str(path))
+
+
+@lru_cache(16)
+def _sound(data: bytes, where: str) -> None:
+    # Kept, because a provider is built anew at every attempt to start it.
+    read_document(data, where)
 
 
 async def built(work: Callable[[threading.Event], None]) -> None:

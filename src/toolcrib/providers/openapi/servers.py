@@ -62,7 +62,8 @@ class Servers:
         try:
             self.guard.check(url)
         except Denial as error:
-            raise Unusable(f"it has a server of its own, and {error}; hosts can list it") from None
+            cure = "; hosts can list it" if error.reason == "host_not_allowed" else ""
+            raise Unusable(f"it has a server of its own, and {error}{cure}") from None
         return url
 
     def _first(self, document: Document) -> Url:

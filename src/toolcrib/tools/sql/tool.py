@@ -20,7 +20,9 @@ def build(policy: SqlPolicy, workshop: Workshop) -> Any:
 
     def place_of(database: str) -> Place:
         path = workshop.root(database.removeprefix(SQLITE))
-        return places.setdefault(database, Place(path))
+        if database not in places:
+            places[database] = Place(path)
+        return places[database]
 
     if policy.database.startswith(SQLITE):
         place_of(policy.database)  # now: nothing that a tool did can have moved it yet
