@@ -119,12 +119,12 @@ def _module(base: Path, name: str) -> Iterator[Path]:
     """The files that a name of a module, or of a file or folder of tools, stands for."""
     if "://" in name:
         return
-    if name.endswith(".py") or (base / name).exists():
+    if name.endswith(".py") or os.path.exists(base / name):  # noqa: PTH110 - refuses no name
         yield base / name
         return
     inner = base.joinpath(*name.split("."))
     for path in (inner.with_name(f"{inner.name}.py"), inner / "__init__.py"):
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113 - refuses no name
             yield path
 
 
