@@ -149,7 +149,8 @@ async def storm(host: ToolHost, kinds: list[Kind], count: int) -> Counter[str]:
             result = await call
         ends[result.reason or "ok"] += 1
         assert result.reason != "unexpected_failure", result
-        assert result.error is None or result.error.still_running is False, result
+        sent = name == "work_http"  # what has left for a server may still have an effect there
+        assert result.error is None or sent or result.error.still_running is False, result
 
     await asyncio.gather(*(one(number) for number in range(count)))
     return ends

@@ -162,3 +162,13 @@ def test_a_tool_that_is_down_is_marked_and_the_cause_told_below(empty):
     rows = {row["tool"]: row["verdict"] for row in empty("explain", "--all", "--json").json}
     assert rows == {"gone": "unavailable", "here": "allow"}
     assert "Verdict: cannot run now." in empty("explain", "gone").out
+
+
+def test_a_provider_that_is_down_and_known_keeps_its_tools_listed(empty):
+    broken = "{type: storage, backend: sqlite, path: toolcrib.yaml/x.db, tools: [read, list]}"
+    empty.write("toolcrib.yaml", f"version: 1\nproviders:\n  memo: {broken}\n")
+    done = empty("tools")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["name", "memo-list", "memo-read"]
+    assert done.err.startswith("2 tools unavailable: the provider memo is down: ")
+    assert "not listed" not in done.err
+    assert "Did you mean memo-read?" in empty("call", "memo-rea").err
