@@ -106,7 +106,7 @@ class Process:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(0.01 * attempt, 0.1)):
                         await self.ended()
-            await self._sweep(deadline)
+            await self._sweep(deadline, looks=2 if attempt else 1)
             if loop.time() >= deadline:
                 _log.error("processes of a command survive being killed; first: %s", self.pid)
         finally:
@@ -116,12 +116,15 @@ class Process:
                 self.out_of_memory = self._group.out_of_memory()
                 await self._group.close()
 
-    async def _sweep(self, deadline: float) -> None:
+    async def _sweep(self, deadline: float, looks: int) -> None:
+        """Until nothing was found so often in a row: a process that becomes another program just
+        now has no environment for a moment, and so no mark."""
         loop = asyncio.get_running_loop()
-        while loop.time() < deadline:
-            if not await self._tree.remains():
-                return
-            await asyncio.sleep(0.002)
+        clean = 0
+        while clean < looks and loop.time() < deadline:
+            clean = 0 if await self._tree.remains() else clean + 1
+            if clean < looks:
+                await asyncio.sleep(0.005 if clean else 0.002)
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.remove_reader(self._pidfd)
