@@ -27,6 +27,7 @@ class Room:
 
     folder = Path("/")
     hidden = ()
+    guarded = ()
 
 
 class Promises(SandboxContract):

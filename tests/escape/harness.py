@@ -25,6 +25,7 @@ EFFECTS = {"write_home", "write_system", "host_udp", "signal_process"}
 class Room:
     folder = Path("/")
     hidden = ()
+    guarded = ()
 
 
 async def bare() -> dict[str, Any]:

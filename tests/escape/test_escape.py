@@ -132,7 +132,7 @@ def test_the_terminal_of_the_host_is_out_of_reach(name: str) -> None:
     program = f"""
 import asyncio, os, pathlib
 from toolcrib.sandbox.build import FACTORIES
-class Room: folder = pathlib.Path("/"); hidden = ()
+class Room: folder = pathlib.Path("/"); hidden = guarded = ()
 line = "if (exec 3<>/dev/tty; echo typed >&3) 2>/dev/null; then echo reached; else echo stopped; fi"
 async def main():
     sandbox = FACTORIES[{name!r}]("terminal", {{}}, Room())
@@ -163,7 +163,7 @@ def test_processes_of_an_ordinary_user_are_counted(home: str) -> None:
 import asyncio, os, pathlib, sys
 from toolcrib.sandbox import bubblewrap, cgroup
 bubblewrap.controllers = cgroup.Controllers
-class Room: folder = pathlib.Path("/"); hidden = ()
+class Room: folder = pathlib.Path("/"); hidden = guarded = ()
 forks = {FORKS!r}
 async def main():
     box = bubblewrap.factory("counted", {{"processes": 10}}, Room())
