@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic as _monotonic
+from time import time as _time
 from typing import Protocol
 
 
@@ -19,15 +20,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock. Its functions themselves: they are asked at every call."""
 
-    def time(self) -> float:
-        """Since 1970."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """Since some moment, never running backwards."""
-        return time.monotonic()
+    time = staticmethod(_time)
+    monotonic = staticmethod(_monotonic)
 
 
 SYSTEM = SystemClock()

@@ -149,8 +149,8 @@ class Pipeline:
                         break
         flight.decision, flight.gate = decision, gate
         flight.started = started = monotonic_ns()
-        flight.decide_ns = started - began
-        if started - began > self._guard_ns and seat.dynamic:
+        flight.decide_ns = took = started - began
+        if took > self._guard_ns and seat.dynamic:
             decision, gate = fault("decide", "took too long"), "decide"
         if decision.verdict == "deny":
             return await self._refuse(flight, decision, gate)
@@ -276,7 +276,7 @@ class Pipeline:
                 seat.about,
                 Raw(flight.encoded),
                 value,
-                flight.decide_ns,
+                took,
                 finished - started,
                 total,
             )

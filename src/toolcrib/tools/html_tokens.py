@@ -8,7 +8,7 @@ from html import unescape
 from typing import NamedTuple
 
 _NAME = re.compile(r"[A-Za-z][^\s/>]*+")
-_REST = re.compile(r"""(?:[^"'>]*+(?:"[^"]*+"|'[^']*+'))*+[^"'>]*+>""")
+_STOP = re.compile("[\"'>]")
 _ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]++)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'=<>`]++)))?""",
 )
@@ -54,12 +54,12 @@ def tokens(html: str) -> Iterator[Tag | str]:
                 yield "<"
                 at = start + 1
                 continue
-            rest = _REST.match(html, name.end())
-            if rest is None:
+            last = _tag_end(html, name.end())
+            if last is None:
                 return
-            tag = Tag(name[0].lower(), closing, rest[0][:-1])
+            tag = Tag(name[0].lower(), closing, html[name.end() : last])
             yield tag
-            at = end = rest.end()
+            at = end = last + 1
             if not closing and tag.name in _RAW:
                 stop = _RAW[tag.name].search(html, at)
                 if stop is None:
@@ -70,3 +70,19 @@ def tokens(html: str) -> Iterator[Tag | str]:
             return
     if at < len(html):
         yield unescape(html[at:])
+
+
+def _tag_end(html: str, at: int) -> int | None:
+    """Where the `>` is that ends a tag, past quoted values; None when there is none.
+
+    Not one pattern: the first releases of Python 3.11 lose their place in a repeated group that
+    gives nothing back.
+    """
+    while (stop := _STOP.search(html, at)) is not None:
+        if stop[0] == ">":
+            return stop.start()
+        closing = html.find(stop[0], stop.end())
+        if closing < 0:
+            return None
+        at = closing + 1
+    return None
