@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,11 @@ def alive(pid: int) -> bool:
 
 def children() -> set[int]:
     """The processes that this one started and that are not looked after yet."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(c) for task in tasks for c in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found |= {int(child) for child in (task / "children").read_text().split()}
+    return found
 
 
 def descriptors() -> set[str]:

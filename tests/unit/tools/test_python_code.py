@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broad import broad_host
+from executing import children
 from needs import needs
 from toolcrib import ConfigError, ToolHost, ToolResult
 from toolcrib.testing import assert_denied
@@ -45,14 +46,6 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 async def run(host: ToolHost, code: str, **inputs: Any) -> ToolResult:
     return await host.call("python_code", {"code": code, "inputs": inputs})
-
-
-def children() -> set[str]:
-    """The processes that this one has started and that are still there."""
-    found: set[str] = set()
-    for task in Path("/proc/self/task").iterdir():
-        found |= set((task / "children").read_text().split())
-    return found
 
 
 def _running(mark: str) -> bool:
