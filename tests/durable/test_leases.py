@@ -65,7 +65,9 @@ async def test_what_changes_something_is_in_the_ledger_and_what_reads_is_not(
         await host.call("look")
         refused = await host.call("put", {"text": 3})
     assert refused.reason == "invalid_arguments"
-    assert await _states(path) == {good.call_id: "done", bad.call_id: "failed"}
+    assert await _states(path) == {}  # what ended is on the trail
+    for result in (good, bad):
+        assert [e.type for e in await _events(path, result.call_id)][-1] == "call.finished"
 
 
 async def test_a_running_call_is_known_as_running(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ async def test_a_running_call_is_known_as_running(tmp_path: Path) -> None:
         assert (await _states(path))["w2"] == "running"
         assert host.cancel("w2")
         assert (await cancelled).reason == "cancelled"
-    assert await _states(path) == {"w1": "done", "w2": "cancelled"}
+    assert await _states(path) == {}
 
 
 async def test_a_caller_that_goes_away_ends_its_call_in_the_ledger(tmp_path: Path) -> None:
@@ -110,7 +112,8 @@ async def test_a_caller_that_goes_away_ends_its_call_in_the_ledger(tmp_path: Pat
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert await _states(path) == {"w1": "cancelled"}
+    assert await _states(path) == {}
+    assert (await _events(path, "w1"))[-1].data["reason"] == "cancelled"
 
 
 async def test_a_call_whose_host_was_killed_ends_as_outcome_unknown_once(
@@ -160,7 +163,8 @@ async def test_a_long_call_keeps_its_lease(tmp_path: Path) -> None:
             await (await other.start()).pipeline.leases.sweep()
             await asyncio.sleep(0.05)
         assert (await task).status == "ok"
-    assert (await _states(path))["w1"] == "done"
+    assert await _states(path) == {}
+    assert [e.type for e in await _events(path, "w1")].count("call.finished") == 1
 
 
 async def test_a_call_that_comes_back_late_has_still_one_ending(tmp_path: Path) -> None:

@@ -47,13 +47,12 @@ class LedgerCall(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
 
 
-class Finish(msgspec.Struct, frozen=True):
-    """That a running call has ended."""
+class Finish(msgspec.Struct, frozen=True, gc=False):
+    """That a running call has ended. It leaves the ledger: its ending is on the trail, in the same
+    transaction. One that was written off meanwhile stays as it is."""
 
     id: str
     fence: int
-    state: CallState
-    now: float
 
 
 LedgerStep = LedgerCall | Finish

@@ -191,7 +191,7 @@ class Entries:
             execute = self._from_factory(spec.factory)
             return Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)
         executor = self._executor(spec.kind)
-        if isinstance(executor, Binder):
+        if executor is not None and hasattr(executor, "bind"):
             lent = self.workshop(folder)
             execute = _bound(executor, spec, lent)
             entry = Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)

@@ -1,7 +1,7 @@
 """Durable calls in the ledger: each runs under a lease, so that a lost one is found out.
 
 A call whose effects go beyond reading is entered as `running` together with the record of its
-decision, and ended together with the record of its ending. A host that dies leaves calls whose
+decision, and taken out together with the record of its ending. A host that dies leaves calls whose
 lease runs out; whoever finds them writes the ending `outcome_unknown`: it may have happened, and
 nobody runs it again by itself.
 """
@@ -80,7 +80,7 @@ class Leases:
         """What the ledger learns when a call has ended."""
         if self._held.pop(flight.call_id, None) is None:
             return None
-        return Finish(flight.call_id, 1, _state(result), self._clock.time())
+        return Finish(flight.call_id, 1)
 
     async def lost(self, flight: Flight, result: ToolResult) -> bool:
         """Whether somebody has written this call off already. Asked only by a call that went on

@@ -26,8 +26,7 @@ def put(db: sqlite3.Connection, call: LedgerCall) -> bool:
 
 
 def take_steps(db: sqlite3.Connection, steps: Iterable[LedgerStep]) -> None:
-    """Enter calls that begin to run and end those that ended, all at once: a call costs two rows
-    of two statements. A call that was found lost meanwhile stays lost."""
+    """Enter calls that begin to run, and take out those that ended."""
     begun: list[LedgerCall] = []
     ended: list[Finish] = []
     for step in steps:
@@ -40,9 +39,8 @@ def take_steps(db: sqlite3.Connection, steps: Iterable[LedgerStep]) -> None:
         map(msgspec.structs.astuple, begun),
     )
     db.executemany(
-        "UPDATE calls SET state = ?, updated = ?, lease_until = NULL "
-        "WHERE id = ? AND fence = ? AND state = 'running'",
-        [(step.state, step.now, step.id, step.fence) for step in ended],
+        "DELETE FROM calls WHERE id = ? AND fence = ? AND state = 'running'",
+        [(step.id, step.fence) for step in ended],
     )
 
 
@@ -54,7 +52,7 @@ def get(db: sqlite3.Connection, id: str) -> LedgerCall | None:
 
 def find(db: sqlite3.Connection, *, state: str | None, limit: int) -> list[LedgerCall]:
     """Calls, oldest first."""
-    return _select(db, "?1 IS NULL OR state = ?1 ORDER BY created, rowid LIMIT ?2", state, limit)
+    return _select(db, "?1 IS NULL OR state = ?1 ORDER BY created, id LIMIT ?2", state, limit)
 
 
 def claim(db: sqlite3.Connection, id: str, *, lease_until: float, now: float) -> int | None:

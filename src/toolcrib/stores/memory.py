@@ -100,9 +100,7 @@ class MemoryStore:
             return
         call = self._calls.get(step.id)
         if call is not None and call.state == "running" and call.fence == step.fence:
-            self._calls[step.id] = _replace(
-                call, state=step.state, updated=step.now, lease_until=None
-            )
+            del self._calls[step.id]
 
     def _enter(self, *, read: bool = False) -> None:
         """What every method begins with, holding the lock."""

@@ -35,11 +35,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             id TEXT PRIMARY KEY, tool TEXT NOT NULL, principal TEXT NOT NULL, session TEXT,
             state TEXT NOT NULL, delivery TEXT NOT NULL, created REAL NOT NULL,
             updated REAL NOT NULL, fence INTEGER NOT NULL, attempt INTEGER NOT NULL,
-            lease_until REAL, idempotency_key TEXT, request TEXT, result BLOB)""",
+            lease_until REAL, idempotency_key TEXT, request TEXT, result BLOB) WITHOUT ROWID""",
         """CREATE UNIQUE INDEX calls_key ON calls(principal, idempotency_key)
             WHERE idempotency_key IS NOT NULL""",
-        "CREATE INDEX calls_state ON calls(state, created)",
-        "CREATE INDEX calls_lease ON calls(lease_until) WHERE state = 'running'",
     ),
 )
 """Step n takes a file from version n to n + 1. Steps that were released never change."""
