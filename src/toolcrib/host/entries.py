@@ -193,7 +193,7 @@ class Entries:
         executor = self._executor(spec.kind)
         if executor is not None and hasattr(executor, "bind"):
             lent = self.workshop(folder)
-            execute = _bound(executor, spec, lent)
+            execute = _bound(cast("Binder", executor), spec, lent)
             entry = Entry(spec, execute, owner=owner, policy=policy, defaults=defaults)
             return entry.within(lent.taken.values())
         if executor is not None:
