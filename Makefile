@@ -34,7 +34,7 @@ test: check system ## everything CI runs: the static checks, then all tests
 
 # Programs that some tests need, each with its Debian package. Root gets what is missing; others
 # are told, and those tests say that they were skipped.
-PROGRAMS := bwrap:bubblewrap git:git initdb:postgresql npm:npm
+PROGRAMS := bwrap:bubblewrap git:git initdb:postgresql npm:npm podman:podman runc:runc
 system:
 	@missing=; \
 	for pair in $(PROGRAMS); do \

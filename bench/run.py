@@ -16,13 +16,14 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import doors
 import loading
 
 HERE = Path(__file__).parent
 PEER = os.environ.get("BENCH_PEER_PYTHON")
 if PEER:
     PEER = str(Path(PEER).absolute())
-PARTS = ("governed", "durable", "kinds", "scale", "loading", "cold")
+PARTS = ("governed", "durable", "kinds", "scale", "loading", "cold", "doors")
 
 
 class Row(NamedTuple):
@@ -226,6 +227,7 @@ def main() -> None:
         lambda: scale(2),
         lambda: [Row(*row) for row in loading.run(3)],
         lambda: cold(options.rounds),
+        lambda: [Row(*row) for row in doors.run(7, PEER)],
     )
     for name, work in zip(PARTS, works, strict=True):
         if options.only in (None, name):

@@ -1,11 +1,15 @@
 """A plug-in: a kind of tools, an exporter that writes denials to a file, a policy for office hours.
 
-A package offers it to every host that it is installed beside with
+A configuration beside it lists it, as `toolcrib.yaml` here does:
+
+    plugins: [plugin.py]
+
+A package offers it to every host that it is installed beside, and no configuration lists it then:
 
     [project.entry-points."toolcrib.plugins"]
     office = "plugin:plugin"
 
-and a configuration names what it wants of it:
+Either way nothing of it is active until a configuration names it:
 
     tools:
       - name: invitation

@@ -310,5 +310,5 @@ def _names(thing: type) -> set[str]:
 
 def test_the_host_without_asyncio_has_the_same_names() -> None:
     assert _names(ToolHost) - INTERNAL <= _names(toolcrib.sync.ToolHost)
-    own = {"cwd", "entries", "entry", "facts", "instance", "row"}
+    own = {"cwd", "entries", "entry", "expires", "facts", "instance", "over", "row", "touch"}
     assert _names(Session) - own <= _names(toolcrib.sync.Session)

@@ -76,11 +76,62 @@ class Cli:
             encoding="utf-8",
         )
 
+    def serve(self, *words: str, **more: str) -> Server:
+        """A host that serves this folder on a free port, ready to be called."""
+        return Server(self, words, more)
+
     def write(self, name: str, text: str) -> Path:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
+
+
+class Server:
+    """A host that serves, in a process of its own; `with` stops it as an operator does."""
+
+    def __init__(self, cli: Cli, words: Sequence[str], more: dict[str, str]) -> None:
+        listen = () if "--listen" in words else ("--listen", "127.0.0.1:0")
+        self.log = cli.folder / "serve.log"
+        with self.log.open("a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "serve", "--json", *listen, *words],
+                cwd=cli.folder,
+                env={**environment(), **more},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                encoding="utf-8",
+            )
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait(20)
+            pytest.fail(f"it does not serve: {self.log.read_text()}")
+        self.told = json.loads(line)
+        self.url = self.told["http"][0]
+
+    def stop(self) -> int:
+        """Its exit code after SIGTERM."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.process.stdout.close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+
+@pytest.fixture
+def server(cli: Cli) -> Any:
+    """A running host on a fresh starter project."""
+    with cli.serve() as running:
+        yield running
 
 
 @pytest.fixture
@@ -95,6 +146,12 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = Cli(folder)("init")
     assert done.code == 0, done.err
     return folder
+
+
+@pytest.fixture(scope="session")
+def cli_in() -> type[Cli]:
+    """Makes the command for a folder."""
+    return Cli
 
 
 @pytest.fixture

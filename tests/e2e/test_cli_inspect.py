@@ -141,9 +141,10 @@ def test_config_is_found_in_a_folder_above_and_spelled_from_here(cli):
 
 
 def test_config_show_masks_and_schema_is_json(cli, monkeypatch):
-    monkeypatch.setenv("CI_TOKEN", "hunter2hunter2")
+    monkeypatch.setenv("CI_TOKEN", "hunter2hunter2hunter2")
     text = (cli.folder / "toolcrib.yaml").read_text()
-    cli.write("toolcrib.yaml", text + 'serve:\n  tokens: {ci: {secret: "${CI_TOKEN}"}}\n')
+    more = 'principals: {ci: {}}\nserve: {tokens: {ci: {secret: "${CI_TOKEN}", principal: ci}}}\n'
+    cli.write("toolcrib.yaml", text + more)
     shown = cli("config", "show")
     assert shown.out.startswith("# from toolcrib.yaml\n")
     assert "hunter2" not in shown.out
@@ -209,7 +210,7 @@ def test_doctor_without_a_project_tells_how_to_start(empty):
 
 
 def test_plugins_and_version(cli, empty):
-    assert cli("plugins").err == "No plug-in is installed.\n"
+    assert cli("plugins").err == "No plug-in is installed or listed.\n"
     assert cli("plugins", "--json").json == []
     assert cli("version").out == cli("--version").out
     assert cli("version", "--json").json["version"] in cli("--version").out

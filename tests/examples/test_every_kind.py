@@ -43,6 +43,7 @@ CASES = {
     "median": Case({"numbers": [3, 1, 2]}, 2),
     "count_lines": Case({"path": "todo.txt"}, "3 todo.txt\n"),
     "part": Case({"name": "bolt"}, {"name": "bolt", "price": 0.15}),
+    "invitation": Case({"name": "Ben"}, "Dear Ben, come on Friday."),
     "supplier-listParts": Case({}, {"parts": ["bolt", "nut"]}),
     "supplier-getPart": Case({"name": "nut"}, {"part": {"name": "nut", "price": 0.08}}),
     "supplier-placeOrder": Case(
@@ -171,20 +172,32 @@ def test_every_tool_and_every_kind_is_called(run: Run) -> None:
     found = json.loads(run("explain", "--all", "--json").stdout)
     assert {row["tool"] for row in found} == {*CASES, *ASKED}
     listed = json.loads(run("tools", "--profile", "releaser", "--json").stdout)
-    kinds = {"python", "process", "shell", "http", "openapi", "storage"}
+    kinds = {"python", "process", "shell", "http", "openapi", "storage", "letter"}
     assert {tool["kind"] for tool in listed} == kinds
     broad = {"git", "files", "shell", "fetch", "sql", "python_code"}
     assert broad <= {tool["name"] for tool in listed}
 
 
 def test_the_commands_that_look_at_the_whole_are_content(run: Run) -> None:
-    for words in ("config check", "tools", "tools check", "providers", "doctor", "policy verify"):
+    for words in (
+        *("config check", "config show", "config fmt --check", "tools", "tools check"),
+        *("providers", "plugins", "doctor", "policy verify"),
+    ):
         done = run(*words.split())
         assert done.returncode == 0, (words, done.stdout, done.stderr)
     states = {
         p["name"]: (p["state"], p["tools"]) for p in json.loads(run("providers", "--json").stdout)
     }
     assert states == {"supplier": ("up", 3), "memo": ("up", 5)}
+
+
+def test_the_plugin_says_where_it_comes_from(run: Run) -> None:
+    (found,) = json.loads(run("plugins", "--json").stdout)
+    assert (found["name"], found["problem"]) == ("plugin.py", None)
+    assert found["source"].startswith("toolcrib.yaml:")
+    assert found["offers"] == ["executor letter", "exporter denial-file", "policy office-hours"]
+    assert found["used"] == ["executor letter"]
+    assert "toolcrib.yaml:" in run("plugins").stdout
 
 
 def test_a_refusal_of_every_kind_of_policy_is_explained(run: Run) -> None:

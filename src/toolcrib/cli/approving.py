@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.output import left, say
@@ -15,24 +13,10 @@ from toolcrib.core.result import Failure, ToolResult
 
 if TYPE_CHECKING:
     from toolcrib.approvals.terminal import Records, TerminalApprover
-    from toolcrib.core.spec import ToolSpec
+    from toolcrib.cli.source import Asked
     from toolcrib.host.host import ToolHost
 
 _ESCALATE = ApprovalDecision(answer="escalate")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """One call as the command line was asked for it."""
-
-    tool: str
-    arguments: dict[str, Any]
-    principal: str | None
-    profile: str | None
-    timeout: float | None
-    wait: float | None
-    read: Callable[[ToolSpec | None], dict[str, Any]] | None = None
-    """Reads the arguments once the tool is known, when it was not known before."""
 
 
 class Desk:
@@ -67,7 +51,7 @@ class Desk:
         if not self._kept:
             text = "no terminal to ask at, and host.store is memory: nobody else sees the question"
             return ApprovalDecision(answer="deny", note=text, by="toolcrib")
-        self._tell(request)
+        tell_where(request, self._wait)
         return _ESCALATE
 
     async def _ask_here(self, request: ApprovalRequest) -> ApprovalDecision:
@@ -80,31 +64,37 @@ class Desk:
                 self._terminal.use_records(self._records)
         return await self._terminal.ask(request)
 
-    def _tell(self, request: ApprovalRequest) -> None:
-        why = request.message or request.rule or f"{request.gate} asks"
-        source = f"   {request.source}" if request.source else ""
-        say(f"{request.tool}: waits for approval {request.id}")
-        say(f"  asked because   {why}{source}")
-        say(f"  to allow        toolcrib approvals allow {request.id}")
-        say(f"  to refuse       toolcrib approvals deny {request.id}")
-        seconds = request.expires - request.created
-        say(f"  waits up to     {left(min(seconds, self._wait or seconds))}")
+
+def tell_where(request: ApprovalRequest, wait: float | None, url: str | None = None) -> None:
+    """Say how another terminal can answer."""
+    why = request.message or request.rule or f"{request.gate} asks"
+    source = f"   {request.source}" if request.source else ""
+    there = "" if url is None else f" --url {url}"
+    say(f"{request.tool}: waits for approval {request.id}")
+    say(f"  asked because   {why}{source}")
+    say(f"  to allow        toolcrib approvals allow {request.id}{there}")
+    say(f"  to refuse       toolcrib approvals deny {request.id}{there}")
+    seconds = request.expires - request.created
+    say(f"  waits up to     {left(min(seconds, wait or seconds))}")
 
 
-async def place_call(host: ToolHost, project: Project, asked: Asked, desk: Desk) -> ToolResult:
-    """One call in a session of its own, from the start of the host to its end."""
+async def place_call(
+    host: ToolHost, project: Project, asked: Asked, arguments: dict[str, Any] | None, desk: Desk
+) -> ToolResult:
+    """One call in a session of its own, from the start of the host to its end. Arguments that are
+    None are read once the tool is known."""
     desk.asked = asyncio.Event()
     await host.start()
     try:
-        if asked.read is not None:
+        if arguments is None:
             await host.sources.settle(host.settings.ready)
-            asked = replace(asked, arguments=asked.read(host.get(asked.tool)))
+            arguments = asked.read(host.get(asked.tool))
         if asked.principal is not None and asked.profile is not None:
             allowed = host.config.principal_profiles.get(asked.principal)
             if allowed is not None and asked.profile not in allowed:
                 # No session can be had; the refusal goes on the trail all the same.
                 return await host.call(
-                    asked.tool, asked.arguments, principal=asked.principal, profile=asked.profile
+                    asked.tool, arguments, principal=asked.principal, profile=asked.profile
                 )
         session = host.session(
             principal=asked.principal,
@@ -114,9 +104,7 @@ async def place_call(host: ToolHost, project: Project, asked: Asked, desk: Desk)
             ephemeral=True,
         )
         async with session:
-            call = asyncio.ensure_future(
-                session.call(asked.tool, asked.arguments, timeout=asked.timeout)
-            )
+            call = asyncio.ensure_future(session.call(asked.tool, arguments, timeout=asked.timeout))
             try:
                 return await _ended(host, call, asked, desk)
             finally:
@@ -143,6 +131,11 @@ async def _ended(
     request = await host.approvals.get(desk.request.id)
     if request.state != "pending":
         return await call
+    return still_pending(request)
+
+
+def still_pending(request: ApprovalRequest) -> ToolResult:
+    """The end of a call whose caller waits no longer for a person."""
     text = f"nobody has answered yet; approval {request.id} stays pending"
     return ToolResult(
         call_id=request.call_id,

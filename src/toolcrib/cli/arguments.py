@@ -16,12 +16,11 @@ from typing import Any, cast
 from toolcrib.cli.output import Mistake
 from toolcrib.core.jsontext import MAX_BYTES, parse
 from toolcrib.errors import JsonError
+from toolcrib.host.reports.schemas import Schema, as_schema, options, types
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}").fullmatch
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?").fullmatch
 _WORDS = {"true": True, "false": False}
-
-Schema = Mapping[str, Any]
 
 
 def read_arguments(
@@ -119,43 +118,13 @@ def _descend(
 
 
 def _member(part: Schema, name: str, root: Schema) -> Schema:
-    for option in _options(part, root):
+    for option in options(part, root):
         properties = as_schema(option.get("properties"))
         if name in properties:
             return as_schema(properties[name])
         if isinstance(option.get("additionalProperties"), Mapping):
             return option["additionalProperties"]
     return {}
-
-
-def as_schema(value: Any) -> Schema:
-    """A schema, or the one that says nothing where `value` is none."""
-    return cast("Schema", value) if isinstance(value, Mapping) else {}
-
-
-def _options(part: Schema, root: Schema, depth: int = 8) -> list[Schema]:
-    """The schemas a value may fit: references followed, alternatives spread out."""
-    if depth == 0:
-        return []
-    reference = part.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/"):
-        found: Any = root
-        for step in reference[2:].split("/"):
-            found = as_schema(found).get(step.replace("~1", "/").replace("~0", "~"))
-        return _options(as_schema(found), root, depth - 1)
-    several = [*part.get("anyOf", ()), *part.get("oneOf", ()), *part.get("allOf", ())]
-    if not several:
-        return [part]
-    return [part, *(o for each in several for o in _options(as_schema(each), root, depth - 1))]
-
-
-def types(part: Schema, root: Schema) -> set[str]:
-    """The JSON types a value may have; empty when the schema does not say."""
-    found: set[str] = set()
-    for option in _options(part, root):
-        said = option.get("type")
-        found |= {said} if isinstance(said, str) else set(said or ())
-    return found
 
 
 def _is_list(part: Schema, root: Schema) -> bool:
@@ -165,7 +134,7 @@ def _is_list(part: Schema, root: Schema) -> bool:
 def convert(text: str, part: Schema, root: Schema) -> Any:
     """`text` as the type the schema wants; text that does not fit stays text, to be refused."""
     wanted = types(part, root)
-    for option in _options(part, root):
+    for option in options(part, root):
         for choice in (*option.get("enum", ()), *((option["const"],) if "const" in option else ())):
             if isinstance(choice, str) and choice == text:
                 return text
@@ -191,7 +160,7 @@ def _items(text: str, part: Schema, root: Schema) -> Any:
         value = _parsed(text)
         if isinstance(value, list):
             return cast("list[Any]", value)
-    for option in _options(part, root):
+    for option in options(part, root):
         if "items" in option:
             return [convert(text, as_schema(option["items"]), root)]
     return [text]

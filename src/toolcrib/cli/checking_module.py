@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.catalog.decorator import is_marked
-from toolcrib.cli.fates import Fate, of_entry
 from toolcrib.cli.output import Mistake, stdout_is_talk
 from toolcrib.cli.project import no_compiled_files
 from toolcrib.errors import ConfigError
+from toolcrib.host.reports.fates import Fate, of_entry
 
 
 def check_module(module: str) -> list[Fate]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from toolcrib.approvals.grants import covers
 from toolcrib.cli.options import UsualGroup, common
-from toolcrib.cli.output import Mistake, clock, put, put_json, say, table
-from toolcrib.cli.project import Project, me, open_project, run
+from toolcrib.cli.output import clock, put, put_json, say, table
 
 if TYPE_CHECKING:
+    from toolcrib.cli.source import Source
     from toolcrib.core.approval import ApprovalRequest, Grant
     from toolcrib.core.decision import Explanation
-    from toolcrib.core.protocols import Store
-    from toolcrib.host.host import ToolHost
 
 
 @click.group(cls=UsualGroup)
@@ -27,13 +26,9 @@ def grants() -> None:
 @grants.command("list")
 @click.option("--all", "every", is_flag=True, help="Those revoked and expired too.")
 @common
-def list_grants(every: bool, config: str | None, as_json: bool) -> None:
+def list_grants(every: bool, source: Source, as_json: bool) -> None:
     """The remembered approvals."""
-
-    async def work(store: Store) -> list[Grant]:
-        return await store.grants(live=not every)
-
-    found = open_project(config).read(work, [])
+    found = source.grants(live=not every)
     if as_json:
         put_json([grant.to_dict() for grant in found])
         return
@@ -61,17 +56,9 @@ def list_grants(every: bool, config: str | None, as_json: bool) -> None:
 @grants.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @common
-def revoke(ids: tuple[str, ...], config: str | None, as_json: bool) -> int:
+def revoke(ids: tuple[str, ...], source: Source, as_json: bool) -> int:
     """Take remembered approvals back."""
-    project = open_project(config)
-    if project.store is None or not project.store.exists():
-        raise Mistake(f"there is no grant {ids[0]!r}: nothing was approved yet")
-
-    async def work() -> list[tuple[str, bool]]:
-        async with project.desk() as host:
-            return [(each, await host.approvals.revoke(each, by=me())) for each in ids]
-
-    fates = run(work())
+    fates = source.revoke(ids)
     if as_json:
         put_json([{"id": each, "revoked": gone} for each, gone in fates])
     for each, gone in fates:
@@ -82,19 +69,18 @@ def revoke(ids: tuple[str, ...], config: str | None, as_json: bool) -> int:
     return 0 if all(gone for _, gone in fates) else 2
 
 
-def covering_call(found: list[Grant], host: ToolHost, said: Explanation) -> Grant | None:
+def covering_call(
+    found: Sequence[Grant], said: Explanation, digest: str, revision: str
+) -> Grant | None:
     """The one of these grants that lets an explained call pass without a question."""
-    plan = host.planner.plan(said.tool, host.callers.profile(said.profile), None)
-    if plan is None or said.verdict != "ask":
-        return None
     # A call from the command line has no session that outlives it.
-    return _first(found, said.tool, plan.spec.digest, said.principal, None, plan.revision)
+    return _first(found, said.tool, digest, said.principal, None, revision)
 
 
-def covering_request(project: Project, request: ApprovalRequest) -> Grant | None:
+def covering_request(found: Sequence[Grant], request: ApprovalRequest) -> Grant | None:
     """The grant that lets calls like the one in question pass."""
     return _first(
-        live_grants(project),
+        found,
         request.tool,
         request.digest,
         request.principal,
@@ -109,15 +95,8 @@ def told(grant: Grant) -> str:
     return f"{grant.id} until {until}"
 
 
-def live_grants(project: Project) -> list[Grant]:
-    async def work(store: Store) -> list[Grant]:
-        return await store.grants(live=True)
-
-    return project.read(work, [])
-
-
 def _first(
-    found: list[Grant],
+    found: Sequence[Grant],
     tool: str,
     digest: str,
     principal: str,

@@ -12,20 +12,23 @@ import click
 
 from toolcrib import __version__
 from toolcrib.cli.options import State, debug_option, hush_log, known_command
-from toolcrib.cli.output import Unread, say
+from toolcrib.cli.output import Refusal, Unread, say
 from toolcrib.errors import ConfigError, JsonError, NotFound, ToolcribError
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("start", "Start a project here."),
+    "serve": ("serve", "Run the host: HTTP, WebSocket, a unix socket, or stdio."),
     "call": ("run", "One call through the whole pipeline."),
     "explain": ("run", "Who may, and why; nothing runs."),
     "tools": ("inspect", "List tools; show NAME; check."),
-    "calls": ("inspect", "Recent calls; show ID, the trail of one call; tail."),
+    "calls": ("calls", "Recent calls; show ID, the trail of one call; tail."),
     "approvals": ("people", "What waits for a person; show ID; watch; allow ID; deny ID."),
     "grants": ("grants", "What is remembered of approvals; revoke ID."),
+    "tokens": ("tokens", "Who may call from elsewhere; new NAME; revoke NAME."),
     "audit": ("trail", "Search, verify and export the trail."),
     "config": ("settings", "Check, show, schema and fmt of toolcrib.yaml."),
     "policy": ("policy", "Test and verify the rules."),
+    "connect": ("connect", "The snippet for Claude Code, Cursor, VS Code, …"),
     "doctor": ("doctor", "What is well and what is not, each with a cure."),
     "providers": ("inspect", "The live sources of tools, and how each is."),
     "plugins": ("inspect", "What is installed, and what it offers."),
@@ -115,6 +118,9 @@ def _told(error: Exception) -> int:
     if isinstance(error, NotFound | JsonError):
         say(str(error))
         return 2
+    if isinstance(error, Refusal):
+        say(str(error))
+        return error.code
     if isinstance(error, ToolcribError):
         say(str(error))
     elif isinstance(error, OSError):

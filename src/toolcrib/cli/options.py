@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
+from toolcrib.cli.output import Mistake
 from toolcrib.core.units import did_you_mean, duration
+from toolcrib.observe.log import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,11 +82,50 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def common(function: F) -> F:
-    """`--config`, `--json` and `--debug`."""
-    text = "The configuration; else toolcrib.yaml here or in a folder above."
-    config = click.option("--config", metavar="FILE", help=text)
-    return config(json_option(debug_option(function)))
+_config = click.option(
+    "--config",
+    metavar="FILE",
+    help="The configuration; else toolcrib.yaml here or in a folder above.",
+)
+_url = click.option(
+    "--url",
+    metavar="URL",
+    help="Ask a running host instead: http://…, https://… or unix:PATH; else TOOLCRIB_URL.",
+)
+_token_file = click.option(
+    "--token-file", metavar="FILE", help="A file with the token for --url; else TOOLCRIB_TOKEN."
+)
+
+
+def common(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config`, `--url`, `--token-file`, `--json` and `--debug`; the function is given the
+    `source` they mean, and `as_json`."""
+
+    @wraps(function)
+    def placed(*, config: str | None, url: str | None, token_file: str | None, **given: Any) -> Any:
+        from toolcrib.cli.place import open_source
+
+        return function(source=open_source(config, url, token_file), **given)
+
+    return _config(_url(_token_file(json_option(debug_option(placed)))))
+
+
+def local(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config`, `--json` and `--debug` of a command that works on files here."""
+    return _config(json_option(debug_option(no_url(function))))
+
+
+def no_url(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse `--url` plainly: no running host can do this."""
+
+    @wraps(function)
+    def placed(*, url: str | None, **given: Any) -> Any:
+        if url is not None:
+            name = click.get_current_context().command_path
+            raise Mistake(f"{name} is about files on this machine; --url has nothing to do with it")
+        return function(**given)
+
+    return click.option("--url", metavar="URL", hidden=True)(placed)
 
 
 def caller(function: F) -> F:
@@ -113,3 +156,24 @@ def hush_log() -> None:
     log.handlers.clear()
     log.addHandler(logging.NullHandler())
     log.propagate = False
+
+
+@contextmanager
+def log_shown(write: Callable[[str], None]) -> Generator[None]:
+    """Have warnings of the log written as lines, unless `--debug` shows everything anyway."""
+    import logging
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            write(f"{record.levelname.lower()}: {escape(record.getMessage())}")
+
+    log = logging.getLogger("toolcrib")
+    if any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+        yield
+        return
+    handler = Lines(logging.WARNING)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)

@@ -13,6 +13,9 @@ from typing import Any, TextIO
 import click
 
 from toolcrib.core.units import format_duration
+from toolcrib.errors import ToolcribError
+from toolcrib.host.reports.quiet import stdout_is_talk as stdout_is_talk
+from toolcrib.host.reports.words import many as many
 from toolcrib.observe.log import escape
 
 _COLOURS = {
@@ -40,6 +43,14 @@ class Mistake(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Write the message alone: the usage would hide it."""
         say(self.message)
+
+
+class Refusal(ToolcribError):
+    """A running host said no; carries the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def say(text: str = "") -> None:
@@ -73,6 +84,11 @@ def reader_may_leave() -> Generator[None]:
         yield
     except BrokenPipeError:
         raise Unread from None
+
+
+def at_terminal() -> bool:
+    """Whether somebody can be asked here."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def coloured(stream: TextIO) -> bool:
@@ -142,22 +158,3 @@ def took(seconds: float | None) -> str:
 def left(seconds: float) -> str:
     """A time to come; whole seconds are enough unless it is shorter."""
     return format_duration(max(0, round(seconds, 0 if seconds >= 1 else 3)))
-
-
-def many(count: int, word: str) -> str:
-    """`1 tool`, `2 tools`."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
-@contextmanager
-def stdout_is_talk() -> Generator[None]:
-    """What tools and their children print inside goes to standard error: it is not our data."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from toolcrib.cli.options import UsualGroup, common
 from toolcrib.cli.output import Mistake, clock, left, put, put_json, say, table
-from toolcrib.cli.project import Project, me, open_project, run
 
 if TYPE_CHECKING:
-    from toolcrib.core.approval import ApprovalRequest
-    from toolcrib.core.protocols import Store
+    from toolcrib.cli.source import Source
+    from toolcrib.core.approval import ApprovalDecision, ApprovalRequest
 
-_MOST = 10_000
 _IDS = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 
@@ -29,15 +26,10 @@ def approvals() -> None:
 @approvals.command("list")
 @click.option("--all", "every", is_flag=True, help="Those answered and expired too.")
 @common
-def list_approvals(every: bool, config: str | None, as_json: bool) -> None:
+def list_approvals(every: bool, source: Source, as_json: bool) -> None:
     """What waits for a person, what expires first in front."""
-    project = open_project(config)
-
-    async def work(store: Store) -> list[ApprovalRequest]:
-        return await store.requests(state=None if every else "pending")
-
     now = time.time()
-    found = project.read(work, [])
+    found = source.requests(every=every)
     if not every:
         found = [request for request in found if request.expires > now]
     if as_json:
@@ -89,26 +81,18 @@ def _row(request: ApprovalRequest, now: float) -> tuple[str, ...]:
 @approvals.command("show")
 @click.argument("id")
 @common
-def show_approval(id: str, config: str | None, as_json: bool) -> None:
+def show_approval(id: str, source: Source, as_json: bool) -> None:
     """One request: what is asked, why, who answered, and whether a grant covers its like.
 
     ID may be the beginning of one, as long as it fits no other.
     """
-    from toolcrib.cli.grants import covering_request, told
-    from toolcrib.cli.ids import meant
+    from toolcrib.cli.grants import told
 
-    project = open_project(config)
-
-    async def work(store: Store) -> list[ApprovalRequest]:
-        exact = await store.get_request(id)
-        return [exact] if exact is not None else await store.requests(state=None, limit=_MOST)
-
-    found = {request.id: request for request in project.read(work, [])}
-    request = found[meant(id, found, "approval", ". `toolcrib approvals --all` lists them")]
+    request = source.request(id)
     if as_json:
         put_json(request.to_dict())
         return
-    grant = covering_request(project, request)
+    grant = source.covering(request)
     _show(request, None if grant is None else told(grant))
 
 
@@ -145,14 +129,14 @@ def _show(request: ApprovalRequest, grant: str | None) -> None:
 
 @approvals.command()
 @common
-def watch(config: str | None, as_json: bool) -> None:
+def watch(source: Source, as_json: bool) -> None:
     """Ask each request at the terminal as it comes, also those of other processes.
 
     With --json each request is printed as one line, and nothing is asked. Ctrl-C stops.
     """
     from toolcrib.cli.following import watch_approvals
 
-    watch_approvals(open_project(config), as_json)
+    watch_approvals(source, as_json)
 
 
 @approvals.command()
@@ -166,10 +150,11 @@ def allow(
     note: str | None,
     reach: str,
     arguments: str | None,
-    config: str | None,
+    source: Source,
     as_json: bool,
 ) -> int:
     """Let the calls run."""
+    from toolcrib.core.approval import ApprovalDecision
     from toolcrib.core.jsontext import parse
 
     changed: Any = None if arguments is None else parse(arguments)
@@ -177,77 +162,36 @@ def allow(
         raise Mistake("--arguments must be a JSON object")
     if changed is not None and len(ids) > 1:
         raise Mistake("--arguments are for one approval. Answer one at a time")
-    answer: dict[str, Any] = {"allow": True, "note": note, "reach": reach}
-    answer["arguments"] = cast("Any", changed)
-    return _answer(open_project(config), ids, answer, as_json)
+    answer = ApprovalDecision(
+        answer="allow", note=note, reach=reach, arguments=cast("Any", changed)
+    )
+    return _answer(source, ids, answer, as_json)
 
 
 @approvals.command()
 @_IDS
 @click.option("--note", help="Words for the model.")
 @common
-def deny(ids: tuple[str, ...], note: str | None, config: str | None, as_json: bool) -> int:
+def deny(ids: tuple[str, ...], note: str | None, source: Source, as_json: bool) -> int:
     """Refuse the calls."""
-    return _answer(open_project(config), ids, {"allow": False, "note": note}, as_json)
+    from toolcrib.core.approval import ApprovalDecision
+
+    return _answer(source, ids, ApprovalDecision(answer="deny", note=note), as_json)
 
 
-def _answer(project: Project, ids: tuple[str, ...], answer: dict[str, Any], as_json: bool) -> int:
-    if project.store is None or not project.store.exists():
-        raise Mistake(f"there is no approval {ids[0]!r}: nothing was asked yet")
-
-    tools = None if answer.get("arguments") is None else project.host()
-
-    whole, unknown = _whole_ids(project, ids)
-    if not whole and not as_json:
-        raise Mistake("\n".join(unknown.values()))
-
-    async def work() -> list[Any]:
-        async with project.desk() as host:
-            if tools is not None:
-                request = await host.approvals.get(whole[0])
-                _refuse_unfit(request, tools.approvals.problems(request, answer["arguments"]))
-            return await host.approvals.decide_many(whole, **answer, by=me(), via="cli")
-
-    fates = run(work()) if whole else []
+def _answer(source: Source, ids: tuple[str, ...], answer: ApprovalDecision, as_json: bool) -> int:
+    fates = source.answer(ids, answer)
     if as_json:
-        told = [
-            {"id": f.id, "error": f.error, "request": f.request and f.request.to_dict()}
-            for f in fates
-        ]
-        put_json([*told, *({"id": k, "error": v, "request": None} for k, v in unknown.items())])
+        put_json(
+            [
+                {"id": f.id, "error": f.error, "request": f.request and f.request.to_dict()}
+                for f in fates
+            ]
+        )
     for fate in fates:
         if fate.request is None:
-            say(f"{fate.id}: {fate.error}")
+            say(f"{fate.id}: {fate.error}" if fate.known else str(fate.error))
         elif not as_json:
-            request: ApprovalRequest = fate.request
+            request = fate.request
             put(f"{request.id}   {request.state}   {request.tool} for {request.principal}")
-    for words in unknown.values():
-        say(words)
-    return 2 if unknown or any(fate.request is None for fate in fates) else 0
-
-
-def _whole_ids(project: Project, given: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The ids that are meant, each once, and of the others what is wrong with them."""
-    from toolcrib.cli.ids import meant
-
-    async def work(store: Store) -> set[str]:
-        exact = {each for each in given if await store.get_request(each) is not None}
-        if exact.issuperset(given):
-            return exact
-        return exact.union(r.id for r in await store.requests(state=None, limit=_MOST))
-
-    known = project.read(work, set())
-    whole: list[str] = []
-    unknown: dict[str, str] = {}
-    for each in given:
-        try:
-            whole.append(meant(each, known, "approval", ". `toolcrib approvals` lists them"))
-        except Mistake as mistake:
-            unknown[each] = mistake.message
-    return list(dict.fromkeys(whole)), unknown
-
-
-def _refuse_unfit(request: ApprovalRequest, problems: Sequence[str]) -> None:
-    if problems:
-        wrong = "".join(f"\n  {problem}" for problem in problems)
-        raise Mistake(f"the arguments do not fit {request.tool}; {request.id} waits:{wrong}")
+    return 2 if any(fate.request is None for fate in fates) else 0

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolcrib.cli.options import PlainGroup, common
+from toolcrib.cli.local import INVARIANTS
+from toolcrib.cli.options import PlainGroup, common, local
 from toolcrib.cli.output import put, put_json, say
 from toolcrib.cli.project import open_project
 
 if TYPE_CHECKING:
+    from toolcrib.cli.source import Source
     from toolcrib.host.verify import Failed, Finding, Report
-
-INVARIANTS = "policy.yaml"
 
 
 @click.group(cls=PlainGroup)
@@ -25,30 +25,25 @@ def policy() -> None:
 @policy.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @common
-def verify(file: Path | None, config: str | None, as_json: bool) -> int:
+def verify(file: Path | None, source: Source, as_json: bool) -> int:
     """Look for calls that break the invariants in FILE (policy.yaml beside the configuration).
 
     Rules that can never change an outcome and knobs that contradict each other are reported, too.
     Exits with 0 when all is well, 1 with findings, 2 when a file cannot be used.
     """
-    from toolcrib.host.verify import verify as verify_host
-
-    project = open_project(config)
-    if file is None and (beside := project.path.parent / INVARIANTS).is_file():
-        file = beside
-    report = project.look(lambda host: verify_host(host, file))
+    report, invariants = source.prove(file)
     if as_json:
         put_json(report.to_dict())
     else:
         for finding in report.findings:
             put(_finding(finding))
-        say(_summary(report, file))
+        say(_summary(report, invariants))
     return 0 if report.ok else 1
 
 
 @policy.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@common
+@local
 def test(file: Path, config: str | None, as_json: bool) -> int:
     """Check the table of calls and verdicts in FILE.
 
@@ -104,7 +99,7 @@ def _failure(failure: Failed) -> str:
     return "\n".join(lines)
 
 
-def _summary(report: Report, invariants: Path | None) -> str:
+def _summary(report: Report, invariants: str | None) -> str:
     lines = [f"Note: {note}." for note in report.notes]
     if invariants is None:
         lines.append(f"Note: no {INVARIANTS} beside the configuration: only rules were checked.")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from toolcrib.cli.options import PlainGroup, common, debug_option, json_option
+from toolcrib.cli.options import PlainGroup, common, debug_option, json_option, local, no_url
 from toolcrib.cli.output import Mistake, many, put, put_json, say
-from toolcrib.cli.project import counted, find_config, open_project
-from toolcrib.errors import ConfigError
+from toolcrib.cli.project import find_config
+
+if TYPE_CHECKING:
+    from toolcrib.cli.source import Source
 
 
 @click.group(cls=PlainGroup)
@@ -22,51 +25,25 @@ def config() -> None:
 
 @config.command()
 @common
-def check(config: str | None, as_json: bool) -> int:
+def check(source: Source, as_json: bool) -> int:
     """Read everything, load every tool, and print each mistake as file:line:column: message."""
-    path = find_config(config)
-    try:
-        project = open_project(str(path))
-        host = project.host()
-    except ConfigError as error:
-        mistakes = error.all()
-        if as_json:
-            put_json({"ok": False, "problems": [_problem(mistake) for mistake in mistakes]})
-        else:
-            for mistake in mistakes:
-                put(_placed(mistake, path))
-            say(f"{many(len(mistakes), 'mistake')}. Nothing was changed.")
-        return 2
+    found = source.check_settings()
     if as_json:
-        put_json({"ok": True, "problems": []})
-    say(f"{path}: ok. {counted(host)}.")
-    return 0
-
-
-def _placed(mistake: ConfigError, path: Path) -> str:
-    if mistake.file is None:
-        return f"{path}: {mistake}"
-    return str(mistake)
-
-
-def _problem(mistake: ConfigError) -> dict[str, Any]:
-    return {
-        "file": mistake.file,
-        "line": mistake.line,
-        "column": mistake.column,
-        "key": mistake.key,
-        "message": mistake.message,
-        "cure": mistake.cure,
-    }
+        put_json({"ok": found.ok, "problems": [msgspec.to_builtins(p) for p in found.problems]})
+    elif not found.ok:
+        for problem in found.problems:
+            put(str(problem) if problem.file is not None else f"{found.path}: {problem}")
+        say(f"{many(len(found.problems), 'mistake')}. Nothing was changed.")
+    if found.ok:
+        say(f"{found.path}: ok. {found.counted}.")
+    return 0 if found.ok else 2
 
 
 @config.command()
 @common
-def show(config: str | None, as_json: bool) -> None:
+def show(source: Source, as_json: bool) -> None:
     """The configuration as it holds: resolved, with sources, secrets masked."""
-    from toolcrib.host.config import show_config
-
-    text = show_config(find_config(config))
+    text = source.settings()
     if not as_json:
         put(text.rstrip("\n"))
         return
@@ -79,6 +56,7 @@ def show(config: str | None, as_json: bool) -> None:
 @config.command()
 @json_option
 @debug_option
+@no_url
 def schema(as_json: bool) -> None:
     """The JSON Schema (draft-07) of the configuration, for editors."""
     import json
@@ -94,7 +72,7 @@ def schema(as_json: bool) -> None:
 @config.command()
 @click.option("--check", "only_check", is_flag=True, help="Exit with 1 when the form would change.")
 @click.option("--write", is_flag=True, help="Change the file.")
-@common
+@local
 def fmt(only_check: bool, write: bool, config: str | None, as_json: bool) -> int:
     """The file in its one form: keys in order, even indentation, comments kept."""
     from toolcrib.host.config import format_config

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from toolcrib.cli.options import debug_option, json_option
+from toolcrib.cli.options import debug_option, json_option, no_url
 from toolcrib.cli.output import Mistake, put_json, say
 from toolcrib.cli.project import FILE, STATE, ignore_state
 
@@ -24,6 +24,7 @@ _WRITTEN = {
 @click.option("--force", is_flag=True, help="Write the files anew where they exist.")
 @json_option
 @debug_option
+@no_url
 def init(folder: str, force: bool, as_json: bool) -> None:
     """Start a project here, or in DIR."""
     base = Path(folder)

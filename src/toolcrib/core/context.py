@@ -131,8 +131,10 @@ class ToolContext:
 
     @property
     def cwd(self) -> str:
-        """The folder the session works in; without a session, the process's own."""
-        return os.getcwd() if self.session is None else self.session.cwd  # noqa: PTH109
+        """The folder the session works in; without a session, the host's."""
+        if self.session is not None:
+            return self.session.cwd
+        return getattr(self.runtime, "folder", None) or os.getcwd()  # noqa: PTH109
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -47,6 +47,33 @@ class LedgerCall(msgspec.Struct, frozen=True, kw_only=True):
     result: bytes | None = None
 
 
+_LEASE = "run/"
+"""How the ids of leases begin. No call can be given such an id."""
+
+
+def run_lease(run: str, number: int, *, now: float, lease_until: float) -> LedgerCall:
+    """The lease under which all durable calls run that one writer's run has begun: one entry that
+    is kept alive, in place of one for each call."""
+    return LedgerCall(
+        id=f"{_LEASE}{run}/{number}",
+        tool="",
+        principal="",
+        session=None,
+        state="running",
+        delivery="once",
+        created=now,
+        updated=now,
+        fence=1,
+        attempt=1,
+        lease_until=lease_until,
+    )
+
+
+def leased_run(id: str) -> str | None:
+    """The writer's run whose calls a lease covers; None for the id of a call."""
+    return id.split("/")[1] if id.startswith(_LEASE) else None
+
+
 class Finish(msgspec.Struct, frozen=True, gc=False):
     """That a running call has ended. It leaves the ledger: its ending is on the trail, in the same
     transaction. One that was written off meanwhile stays as it is."""

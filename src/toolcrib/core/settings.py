@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Profile
+from toolcrib.core.serving import ServeSettings
 
 AuditSync = Literal["always", "effects", "never"]
 """When a call waits until its record is on disk: always, when its effects go beyond reading (or
@@ -65,9 +66,15 @@ class HostConfig:
     """Tool entries in one normal form, each with its `source` (`file:line`) and `base` folder."""
     providers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    plugins: tuple[dict[str, Any], ...] = ()
+    """Plug-ins that stand beside the configuration: `name` as written, `module`, `function`, and
+    where they are named."""
     extensions: tuple[dict[str, Any], ...] = ()
     exporters: tuple[dict[str, Any], ...] = ()
     serve: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What `serve:` says, as it is written."""
+    serving: ServeSettings = field(default_factory=ServeSettings)
+    """What that means."""
     secrets: frozenset[str] = frozenset()
     """Values that came from `${…}`: hidden wherever they appear."""
     lines: dict[str, str] = field(default_factory=dict[str, str])

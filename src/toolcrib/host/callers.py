@@ -81,9 +81,12 @@ class Callers:
             found = self.sessions.get(session)
             if found is None:
                 raise NotFound(f"there is no session {session!r}")
-            return found
+            session = found
         if session.closed:
             raise NotFound(f"the session {session.id} has ended")
+        if session.over:
+            raise NotFound(f"the session {session.id} has expired; open another one")
+        session.touch()
         return session
 
     def resolve(

@@ -69,6 +69,23 @@ class Calling:
             )  # fmt: skip
         return await parts.pipeline.run(plan, who, held, arguments, timeout, call_id, door, parent)
 
+    async def refuse(
+        self,
+        name: str,
+        who: Principal,
+        reason: str,
+        message: str,
+        call_id: str | None,
+        door: str,
+    ) -> ToolResult:
+        """A call that a door knows to go nowhere: it ends like any other, and is on the trail."""
+        host = self._host
+        try:
+            parts = await host.start()
+        except (StoreError, HostStopped) as error:
+            return unreachable("audit_unavailable", str(error), call_id)
+        return stray(host, parts, name, who, reason, message, call_id=call_id, door=door)
+
     async def nested(
         self,
         ctx: ToolContext,

@@ -51,6 +51,8 @@ class Entries:
     ) -> None:
         self.python = python
         self.executors: dict[str, Executor] = {}
+        self.retired: list[Executor] = []
+        """Those in whose place others came; calls that they run may still go on."""
         self.workshop: Callable[[str | None], Workshop] = lambda folder: Workshop(
             Sandboxes(), folder, own, keep_secret=keep_secret
         )
@@ -210,14 +212,14 @@ class Entries:
     async def close(self) -> None:
         """Let go of what executors hold open."""
         self.python.close()
-        for kind, executor in list(self.executors.items()):
+        for executor in (*self.executors.values(), *self.retired):
             close = getattr(executor, "aclose", None)
             if close is None:
                 continue
             try:
                 await arrived(close())
             except Exception:  # the others still have to be closed
-                _log.exception("closing what runs the kind %s failed", kind)
+                _log.exception("closing what runs the kind %s failed", executor.kind)
 
     def _executor(self, kind: str) -> Executor | None:
         """What runs a kind; the built-in ones are made when first needed."""

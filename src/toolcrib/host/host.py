@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ class ToolHost:
         exporters: Sequence[Exporter] = (),
         clock: Clock = SYSTEM,
     ) -> None:
+        self.folder: str | None = None
+        """Where calls without a session work; None means the process's own folder."""
         self.clock = clock
         """What limits, grants and approvals go by; a test brings its own."""
         self.catalog = Catalog()
@@ -347,7 +350,9 @@ class ToolHost:
     def announce_fact(self, type: str, data: dict[str, Any], call_id: str | None = None) -> None:
         """Put an event on the trail, secrets hidden."""
         if self._parts is not None:
-            self._parts.trail.fact(type, call_id, self.redactor.value(data))
+            shown = self.redactor.value(data)
+            self._parts.trail.fact(type, call_id, shown)
+            self.bus.tell(Event(id="", type=type, time=time.time(), call_id=call_id, data=shown))
 
     def output(self, call_id: str, *, principal: Principal | str | None = None) -> str:
         """The whole output of a call whose result was cut, as text. Raises `NotFound`."""
@@ -382,9 +387,12 @@ class ToolHost:
         metadata: Mapping[str, Any] | None = None,
         door: str = "python",
         ephemeral: bool = False,
+        idle: float | None = None,
+        lifetime: float | None = None,
     ) -> Session:
         """A principal's stay: `async with host.session(…) as session`. Nothing is remembered for
-        an `ephemeral` one: its approvals bind to principal and door."""
+        an `ephemeral` one: its approvals bind to principal and door. It is over after `idle`
+        seconds without use, and after its `lifetime` in any case."""
         self.load()
         who, chosen, _, problem, _ = self.callers.resolve(principal, profile, None)
         if problem is not None:
@@ -398,6 +406,8 @@ class ToolHost:
             metadata=metadata,
             door=door,
             ephemeral=ephemeral,
+            idle=idle,
+            lifetime=lifetime,
         )
 
     # Life.

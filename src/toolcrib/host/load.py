@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +29,8 @@ def read_config(source: Any) -> HostConfig:
     """The configuration that a host was given, read and checked."""
     if source is None:
         return HostConfig()
+    if callable(source):
+        source = source()  # read anew with every reload
     if isinstance(source, HostConfig):
         return source
     from toolcrib.host.config import config_from_mapping, load_config
@@ -46,34 +49,63 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
     own = host.own_files
     own.note_config(config)
     config, remote = expand(host, config, mistakes)
-    _bring_plugins(host, config)
     own.note_config(config)
-    sandboxes, wrong = build_sandboxes(config.sandboxes, host.registrar.sandboxes, own)
-    mistakes += [placed(error, place) for error, place in wrong]
-    before = host.entries.workshop
-    host.entries.workshop = lambda folder: Workshop(
-        sandboxes, folder, own, keep_secret=host.kept_secrets
-    )
-    try:
-        built = _tools(host, config, mistakes)
-        sources = [*_sources(host, config, sandboxes, mistakes), *remote]
-        extensions, exporters = _wrappers(host, config, mistakes)
-        owned = set(host.configured)
-        names = {n for n in host.catalog.snapshot() if n not in owned} | set(built)
-        for profile in config.profiles.values():
-            mistakes += check_mentions(profile, names, host, built, config, bool(remote))
-        for mistake in mistakes:
-            conceal(mistake, config.secrets)
-        if mistakes:
-            first = mistakes[0]
-            first.others = tuple(mistakes[1:])
-            raise first
-    except BaseException:
-        host.entries.workshop = before
-        raise
+    with _plugins(host, config, mistakes):
+        sandboxes, wrong = build_sandboxes(config.sandboxes, host.registrar.sandboxes, own)
+        mistakes += [placed(error, place) for error, place in wrong]
+        before = host.entries.workshop
+        host.entries.workshop = lambda folder: Workshop(
+            sandboxes, folder, own, keep_secret=host.kept_secrets
+        )
+        try:
+            built = _tools(host, config, mistakes)
+            sources = [*_sources(host, config, sandboxes, mistakes), *remote]
+            extensions, exporters = _wrappers(host, config, mistakes)
+            owned = set(host.configured)
+            names = {n for n in host.catalog.snapshot() if n not in owned} | set(built)
+            for profile in config.profiles.values():
+                mistakes += check_mentions(profile, names, host, built, config, bool(remote))
+            for mistake in mistakes:
+                conceal(mistake, config.secrets)
+            if mistakes:
+                first = mistakes[0]
+                first.others = tuple(mistakes[1:])
+                raise first
+        except BaseException:
+            host.entries.workshop = before
+            raise
     _swap(host, built)
     host.sandboxes = sandboxes
     host.apply(config, extensions, exporters, sources)
+
+
+@contextmanager
+def _plugins(host: ToolHost, config: HostConfig, mistakes: list[ConfigError]) -> Generator[None]:
+    """What plug-ins bring, while the configuration is built; if it is wrong, what was there
+    before is there again."""
+    before, kinds, running = host.registrar, host.entries.executors, dict(host.entries.executors)
+    desk, unfit = before.renew(config.plugins)
+    mistakes += [placed(error, item) for error, item in unfit]
+    if not desk.complete and any(not desk.has(kind, name) for kind, name in _named(config)):
+        load_plugins(desk)
+    brought = {*before.executors, *desk.executors}
+    host.registrar = desk
+    for kind in brought:
+        old, new = before.executors.get(kind), desk.executors.get(kind)
+        if new is None and kinds.get(kind) is old:
+            del kinds[kind]
+        elif new is not None and new is not old:
+            kinds[kind] = new
+    try:
+        yield
+    except BaseException:
+        host.registrar = before
+        for kind in brought:
+            kinds.pop(kind, None)
+        kinds.update({kind: running[kind] for kind in brought if kind in running})
+        host.entries.retired += [e for e in desk.executors.values() if e not in kinds.values()]
+        raise
+    host.entries.retired += [e for kind, e in running.items() if kinds.get(kind) is not e]
 
 
 def _tools(host: ToolHost, config: HostConfig, mistakes: list[ConfigError]) -> dict[str, Entry]:
@@ -162,10 +194,9 @@ def _wrappers(
     return extensions, exporters
 
 
-def _bring_plugins(host: ToolHost, config: HostConfig) -> None:
-    """Let plug-ins hand in what they bring, once, if the configuration names something new."""
-    desk = host.registrar
-    wanted = {
+def _named(config: HostConfig) -> set[tuple[str, str]]:
+    """What the configuration names that a plug-in could bring."""
+    return {
         *(("extension", item["name"]) for item in config.extensions),
         *(("exporter", item["name"]) for item in config.exporters),
         *(("template", str(item["template"])) for item in config.tools if "template" in item),
@@ -174,9 +205,6 @@ def _bring_plugins(host: ToolHost, config: HostConfig) -> None:
         *(("provider", str(item.get("type"))) for item in config.providers.values()),
         *(("sandbox", str(item.get("type"))) for item in config.sandboxes.values()),
     }
-    if not desk.complete and any(not desk.has(kind, name) for kind, name in wanted):
-        load_plugins(desk)
-        host.entries.executors.update(desk.executors)
 
 
 def _uses(item: Mapping[str, Any]) -> bool:

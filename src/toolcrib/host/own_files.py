@@ -52,7 +52,7 @@ class OwnFiles:
             folder = Path(config.sources[0]).parent
             self._note(folder / STATE)
             self._guard(folder / _PROFILES)
-        for item in config.tools:
+        for item in (*config.tools, *config.plugins):
             self._note_tool(item)
         for provider in config.providers.values():
             self._note_provider(provider)

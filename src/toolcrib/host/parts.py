@@ -18,7 +18,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.events import Event
 from toolcrib.core.protocols import Approver, Exporter, Store
 from toolcrib.core.settings import HostSettings
-from toolcrib.errors import ConfigError, NotFound, StoreError
+from toolcrib.errors import ConfigError, StoreError
 from toolcrib.host.history import History, Wanted
 from toolcrib.observe.log import escape
 from toolcrib.observe.redact import Redactor
@@ -53,8 +53,11 @@ class Parts:
         inbox: Inbox,
         pipeline: Pipeline,
         exporters: Sequence[Exporter],
+        key: bytes,
     ) -> None:
         self.host = host
+        self.key = key
+        """What signs the trail."""
         self.store = store
         self.trail = trail
         self.inbox = inbox
@@ -141,39 +144,44 @@ class Parts:
             return
         if type == "tool.log" and _log.isEnabledFor(logging.INFO):
             _log.info("%s: %s", ctx.tool, escape(str(shown.get("message", ""))))
-        if self.host.bus.active:
+        bus = self.host.bus
+        if bus.heard:
             told = {**shown, "tool": ctx.tool}
-            self.host.bus.publish(
-                Event(id="", type=type, time=time.time(), call_id=ctx.call_id, data=told)
-            )
+            event = Event(id="", type=type, time=time.time(), call_id=ctx.call_id, data=told)
+            bus.tell(event)
+            if bus.active:
+                bus.publish(event)
 
     async def follow(self, after: str | None) -> AsyncIterator[Event]:
         """Events as they happen; with `after`, first those on the trail behind that event id."""
         subscription = self.host.bus.subscribe()
-        last = after
+        last, own, lost = after, after, 0
         try:
-            if after is not None:
-                async for event in self.replay(after):
+            while after is not None:
+                async for event in self.replay(last or ""):
                     last = event.id
+                    if event.id.startswith(f"{self.trail.run}."):
+                        own = event.id
                     yield event
+                if subscription.dropped == lost:
+                    break
+                # More happened meanwhile than was kept for this reader: the trail has it.
+                lost = subscription.dropped
             async for event in subscription:
-                if last and event.id and self._not_behind(event.id, last):
+                if own and event.id and self._not_behind(event.id, own):
                     continue
                 yield event
         finally:
             subscription.close()
 
     async def replay(self, after: str) -> AsyncIterator[Event]:
-        """The stored events behind an event id, in writing order. Raises `NotFound`."""
+        """The stored events behind an event id, in writing order; all of them for an empty one.
+        Raises `NotFound`."""
         await self.store.flush()
-        found = after == ""
-        async for event in History(self.store).events():
-            if found:
-                yield event
-            elif event.id == after:
-                found = True
-        if not found:
-            raise NotFound(f"no event {after!r} is on the trail")
+        history = History(self.store)
+        found = history.behind(await history.find(after)) if after else history.events()
+        async for event in found:
+            yield event
 
     def _not_behind(self, event_id: str, last: str) -> bool:
         """Whether an event of this run is not behind `last`."""
@@ -197,16 +205,19 @@ def start_parts(
 ) -> Parts:
     """Build the parts; nothing is opened yet."""
     kept = open_store(store, settings, host.clock, host.registrar.stores)
+    key = _key(kept, settings)
     trail = Trail(
         kept,
-        _key(kept, settings),
+        key,
         run=f"{int(time.time()):x}{secrets.token_hex(3)}",
         anchor=settings.audit_anchor,
         bus=host.bus,
     )
 
     def announce(type: str, call_id: str | None, data: dict[str, Any]) -> None:
-        trail.fact(type, call_id, host.redactor.value(data))
+        shown = host.redactor.value(data)
+        trail.fact(type, call_id, shown)
+        host.bus.tell(Event(id="", type=type, time=time.time(), call_id=call_id, data=shown))
         if type == "approval.decided":
             host.metrics.approved(str(data.get("answer")), float(data.get("wait_s") or 0.0))
 
@@ -228,7 +239,7 @@ def start_parts(
         runtime=host,
         ledger=kept,
     )
-    return Parts(host, kept, trail, inbox, pipeline, exporters)
+    return Parts(host, kept, trail, inbox, pipeline, exporters, key)
 
 
 def open_store(

@@ -1,18 +1,23 @@
 """Plug-ins: one entry-point group, and the typed desk where they hand in what they bring.
 
-Installing a plug-in makes names available; nothing is active until the configuration names it.
+Installing a plug-in, or listing its file under `plugins:`, makes names available; nothing is active
+until the configuration names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from toolcrib.core.canonical import digest_bytes
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.protocols import Executor, Exporter, Extension, Provider, Sandbox, Store
 from toolcrib.core.spec import ToolTemplate
-from toolcrib.errors import NameTaken, ToolcribError
+from toolcrib.core.units import did_you_mean
+from toolcrib.errors import ConfigError, NameTaken, SpecError, ToolcribError
 from toolcrib.host.kinds import BUILTIN
+from toolcrib.host.modules import load_module
 
 GROUP = "toolcrib.plugins"
 
@@ -34,6 +39,8 @@ class Registrar:
         """Who is handing in now."""
         self.complete = False
         """Whether the installed plug-ins have been asked."""
+        self._local: dict[str, str] = {}
+        """Which of them stand beside the configuration, each with a digest of its file."""
 
     def executor(self, executor: Executor) -> None:
         """Something that runs calls of one kind."""
@@ -81,10 +88,77 @@ class Registrar:
             raise NameTaken(
                 f"two plug-ins bring the {kind} {name!r}: "
                 f"{self._owners[kind, name]} and {self.current}",
-                cure="Uninstall one of them",
+                cure="Uninstall one of them, or take it out of plugins:",
             )
         table[name] = thing
         self._owners[kind, name] = self.current
+
+    def _tables(self) -> dict[str, dict[str, Any]]:
+        return {
+            "executor": self.executors,
+            "provider": self.providers,
+            "sandbox": self.sandboxes,
+            "policy": self.policies,
+            "template": self.templates,
+            "extension": self.extensions,
+            "exporter": self.exporters,
+            "store": self.stores,
+        }
+
+    def _take_over(self, other: Registrar, wanted: Callable[[str], bool]) -> None:
+        """What the wanted owners brought to another desk."""
+        tables, there = self._tables(), other._tables()
+        for (kind, name), owner in other._owners.items():
+            if wanted(owner):
+                self.current = owner
+                self._put(kind, tables[kind], name, there[kind][name])
+        self.current = "toolcrib"
+
+    def renew(
+        self, items: Sequence[Mapping[str, Any]]
+    ) -> tuple[Registrar, list[tuple[ConfigError, Mapping[str, Any]]]]:
+        """A new desk with these local plug-ins in place of the present ones, and what is wrong with
+        which. One whose file is as it was is not run again: what it brought stays in use."""
+        desk = Registrar()
+        desk.complete = self.complete
+        desk._take_over(self, lambda owner: owner not in self._local)
+        wrong: list[tuple[ConfigError, Mapping[str, Any]]] = []
+        for item in items:
+            owner = local_owner(item)
+            try:
+                mark = desk._local[owner] = _digest(item)
+                if self._local.get(owner) == mark:
+                    desk._take_over(self, owner.__eq__)
+                else:
+                    desk._ask(item, owner)
+            except ConfigError as error:
+                wrong.append((error, item))
+        return desk, wrong
+
+    def _ask(self, item: Mapping[str, Any], owner: str) -> None:
+        """Have a local plug-in hand in what it brings."""
+        module = load_module(str(item["module"]), item.get("base"))
+        function: Any = getattr(module, str(item["function"]), None)
+        if not callable(function):
+            close = did_you_mean(str(item["function"]), vars(module))
+            raise SpecError(
+                f"the plug-in {item['name']} has no function {item['function']!r}",
+                cure=f"Did you mean {close}?"
+                if close
+                else "Write one that takes a Registrar, or name it behind a colon",
+            )
+        self.current = owner
+        try:
+            function(self)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise SpecError(
+                f"the plug-in {item['name']} failed: {type(error).__name__}: {error}",
+                cure="Mend it, or take it out of plugins:",
+            ) from error
+        finally:
+            self.current = "toolcrib"
 
     def offers(self, owner: str) -> list[str]:
         """What one plug-in brought, as `kind name`."""
@@ -94,13 +168,36 @@ class Registrar:
 
 
 class Plugin(NamedTuple):
-    """One installed plug-in."""
+    """One plug-in, installed or beside the configuration."""
 
     name: str
     package: str
     version: str
     offers: list[str]
     problem: str | None
+    source: str | None = None
+    """Where a configuration names it, if that is how it came here."""
+
+
+def local_owner(item: Mapping[str, Any]) -> str:
+    """Who brings what a local plug-in brings."""
+    return f"{item['module']}:{item['function']}"
+
+
+def _digest(item: Mapping[str, Any]) -> str:
+    path = Path(str(item["module"]))
+    return digest_bytes(path.read_bytes()) if path.suffix == ".py" and path.is_file() else ""
+
+
+def find_plugins(items: Sequence[Mapping[str, Any]]) -> list[Plugin]:
+    """Every plug-in there is: those that a configuration lists, and those that are installed."""
+    desk, wrong = Registrar().renew(items)
+    found: list[Plugin] = []
+    for item in items:
+        problem = next((str(error) for error, where in wrong if where is item), None)
+        offers = desk.offers(local_owner(item))
+        found.append(Plugin(str(item["name"]), "", "", offers, problem, item.get("source")))
+    return [*found, *load_plugins(desk)]
 
 
 def load_plugins(registrar: Registrar) -> list[Plugin]:

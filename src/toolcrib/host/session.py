@@ -46,6 +46,8 @@ class Session:
         metadata: Mapping[str, Any] | None = None,
         door: str = "python",
         ephemeral: bool = False,
+        idle: float | None = None,
+        lifetime: float | None = None,
     ) -> None:
         self.id = f"s{secrets.token_hex(8)}"
         self.principal = principal
@@ -56,7 +58,12 @@ class Session:
         self.door = door
         self.ephemeral = ephemeral
         """Made for one call only; nothing is remembered for it."""
-        self.created = time.time()
+        self.created = self.used = host.clock.time()
+        """Seconds since 1970, as is `used`: when it was last asked for."""
+        self.idle = idle
+        """Seconds without use after which it is over; None means never."""
+        self.lifetime = lifetime
+        """Seconds after which it is over in any case; None means never."""
         self.closed = False
         self.entries: dict[str, Entry] = {}
         """Tools that only this session has."""
@@ -67,6 +74,27 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.principal.name}>"
+
+    @property
+    def expires(self) -> float | None:
+        """When it is over unless it is used before."""
+        ends = [
+            start + seconds
+            for start, seconds in ((self.used, self.idle), (self.created, self.lifetime))
+            if seconds is not None
+        ]
+        return min(ends, default=None)
+
+    @property
+    def over(self) -> bool:
+        """Whether its time is up."""
+        expires = self.expires
+        return expires is not None and self._host.clock.time() >= expires
+
+    def touch(self) -> None:
+        """It was asked for just now."""
+        if self.idle is not None:
+            self.used = self._host.clock.time()
 
     async def __aenter__(self) -> Session:
         parts = await self._host.start()
@@ -181,4 +209,5 @@ class Session:
             cwd=self.cwd,
             metadata=self._host.redactor.value(dict(self.metadata)),
             created=self.created,
+            expires=self.expires,
         )

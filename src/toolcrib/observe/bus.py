@@ -98,6 +98,7 @@ class Bus:
         self._complaints = Complaints(redactor or Redactor(), clock)
         self._lock = threading.Lock()
         self._callbacks: tuple[tuple[Callable[[Event], object]], ...] = ()
+        self._facts: tuple[tuple[Callable[[Event], object]], ...] = ()
         self._subscriptions: tuple[weakref.ref[Subscription], ...] = ()
         self._lanes: tuple[Lane, ...] = ()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -122,6 +123,33 @@ class Bus:
             self._prune()
         for lane in self._lanes:
             lane.put(event)
+
+    @property
+    def heard(self) -> bool:
+        """Whether somebody listens to facts beside calls."""
+        return self.active or bool(self._facts)
+
+    def tell(self, event: Event) -> None:
+        """Hand a fact that no record of a call makes to those who listen to such only."""
+        for (callback,) in self._facts:
+            try:
+                callback(event)
+            except Exception as error:
+                self.failed += 1
+                self._complaints.about("fact callback", error, self.failed)
+
+    def on_fact(self, callback: Callable[[Event], object]) -> Callable[[], None]:
+        """Call `callback` with approvals, progress, log lines and changes of the catalog, and with
+        nothing else: calls stay as cheap as without listeners. Returns how to stop."""
+        entry = (callback,)
+        with self._lock:
+            self._facts = (*self._facts, entry)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._facts = tuple(c for c in self._facts if c is not entry)
+
+        return unsubscribe
 
     def on_event(self, callback: Callable[[Event], object]) -> Callable[[], None]:
         """Call `callback` with every event, in the thread that publishes; returns how to stop."""

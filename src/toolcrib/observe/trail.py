@@ -136,7 +136,8 @@ class Trail:
 
     def append(self, record: Record) -> int:
         """Put `record` on the trail; it reaches the disk within a group commit."""
-        seq = self._next()
+        count = self._next  # with a name of its own, it is not looked up as a method
+        seq = count()
         self._pending.append((seq, record, None))
         if not self._poked or not seq & 1023:
             self._poked = True
@@ -198,7 +199,8 @@ class Trail:
         """What waits, without gaps. A thread takes its number before it hands in its record, so
         a record can be here before the one it follows; then it waits for the next block."""
         pending = self._pending
-        batch = self._late + [pending.popleft() for _ in range(len(pending))]
+        take = pending.popleft
+        batch = self._late + [take() for _ in range(len(pending))]
         batch.sort(key=_number)  # nearly always in order already
         first = self._sealed + 1
         whole = len(batch)

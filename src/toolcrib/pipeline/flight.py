@@ -11,14 +11,28 @@ import msgspec
 
 from toolcrib.core.canonical import canonical, digest_bytes
 from toolcrib.core.context import ToolContext
-from toolcrib.core.decision import ABSTAIN, Decision
+from toolcrib.core.decision import Decision
 from toolcrib.core.events import NOTHING, CallRecord, CloseRecord, DoneRecord
 from toolcrib.core.result import Failure, ToolResult
 from toolcrib.pipeline.parts import Hider
-from toolcrib.pipeline.plan import Plan, Seat
+from toolcrib.pipeline.plan import Plan
+from toolcrib.pipeline.seat import Seat
 from toolcrib.pipeline.shaping import captured, encode
 
 NEVER = float("inf")
+
+
+class Lease:
+    """An entry in the ledger that says: the calls of this run go on."""
+
+    __slots__ = ("id", "running", "sure")
+
+    def __init__(self, id: str, sure: float) -> None:
+        self.id = id
+        self.running = 0
+        """How many calls run under it."""
+        self.sure = sure
+        """Until when nobody can have taken it for lost, on the `time.monotonic()` clock."""
 
 
 class Flight(ToolContext):
@@ -31,7 +45,8 @@ class Flight(ToolContext):
     started = finished = 0
     decide_ns = 0
     wait_s = queue_s = total_s = 0.0
-    decision: Decision = ABSTAIN
+    decision: Decision
+    """Set by the pipeline: Python sets what has such a default on the class slowly."""
     gate = ""
     encoded = b""
     """The arguments as JSON."""
@@ -51,8 +66,8 @@ class Flight(ToolContext):
     The pipeline sets it on every call: reading what stands on the class only is slow."""
     opened = False
     """Whether the first half is on the trail already."""
-    leased = False
-    """Whether the ledger knows it as running."""
+    lease: Lease | None = None
+    """The entry in the ledger under which it runs."""
     ended = False
     """Whether the ending is on the trail although the tool still runs."""
     noted: dict[str, Any] | None = None

@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from toolcrib.core.decision import Decision
 from toolcrib.core.profile import Limit, Rate
@@ -24,6 +24,12 @@ class Refusal(NamedTuple):
 
     decision: Decision
     retry_after: float | None
+
+
+class Repeatable(Protocol):
+    """A call that may be the same as one before."""
+
+    def fingerprint(self) -> str: ...
 
 
 class Meter:
@@ -75,7 +81,8 @@ class Meter:
             return False
         # No lock: between the clock and the last line there is no call at which CPython could
         # switch threads. Free-threaded builds take the careful way.
-        now = self._clock()
+        clock = self._clock
+        now = clock()
         tokens = self._tokens + (now - self._stamp) * speed
         if tokens > self._burst:
             tokens = self._burst
@@ -247,6 +254,29 @@ class Meter:
                     continue
                 return
             self.running -= 1
+
+
+def take(meters: Sequence[Meter], call: Repeatable) -> Refusal | None:
+    """Use one call of all these meters, or of none and say why."""
+    fingerprint = call.fingerprint() if any(meter.limit.repeat for meter in meters) else None
+    taken = 0
+    try:
+        for meter in meters:
+            over = meter.take(fingerprint)
+            if over is not None:
+                refund(meters[:taken])
+                return over
+            taken += 1
+    except Exception:
+        refund(meters[:taken])
+        raise
+    return None
+
+
+def refund(meters: Sequence[Meter]) -> None:
+    """Give back what a call took that never started."""
+    for meter in meters:
+        meter.refund()
 
 
 def _set_once(future: asyncio.Future[bool], late: bool) -> None:

@@ -22,6 +22,8 @@ class Listeners(Protocol):
 class TrailWriter(Protocol):
     """Where records go."""
 
+    run: str
+    """The name of this writer's run."""
     broken: StoreError | None
 
     @property

@@ -9,7 +9,6 @@ known before a call is in its `Plan`, so the code below only walks.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 import sys
 import time
@@ -34,16 +33,16 @@ from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed, overdue
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import ask_check, fault, proper
+from toolcrib.pipeline.ids import count_ids
 from toolcrib.pipeline.leases import Leases, Ledger
-from toolcrib.pipeline.limits import Meter, Refusal
+from toolcrib.pipeline.limits import Meter, Refusal, refund, take
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
 from toolcrib.pipeline.shaping import NotJson, cut, cut_blocks, hide, plain, sound, spoken
 from toolcrib.pipeline.validate import Invalid, prepare
-from toolcrib.pipeline.wheel import SHORT, Wheel
+from toolcrib.pipeline.wheel import Wheel
 
-_new: Any = object.__new__
 _task: Callable[[asyncio.AbstractEventLoop], asyncio.Task[Any] | None] = current_task
 if sys.version_info < (3, 12):  # there it is a function in Python around this look-up
     _task = asyncio.tasks._current_tasks.get  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType, reportPrivateUsage]
@@ -78,11 +77,7 @@ class Pipeline:
         self._replan = replan
         self._keep = keep
         self._runtime = runtime
-        self._prefix = f"c{int(time.time()):x}{secrets.token_hex(4)}"
-        # Chained, so that the next id is one call into C and safe from any thread.
-        self.new_id: Callable[[], str] = map(
-            self._prefix.__add__, map(str, itertools.count(1))
-        ).__next__
+        self.new_id = count_ids(f"c{int(time.time()):x}{secrets.token_hex(4)}")
         """A call id: this host's run, and a count."""
 
     def take(self, settings: HostSettings, hider: Hider) -> None:
@@ -90,6 +85,10 @@ class Pipeline:
         self.settings = settings
         self.hider = hider
         self._guard_ns = int(settings.guard_time * 1e9)
+        # Looked at in every call.
+        self._max_arguments = settings.max_arguments
+        self._capture = settings.audit_capture
+        self._deadline = settings.deadline
 
     async def run(
         self,
@@ -103,9 +102,12 @@ class Pipeline:
         parent: ToolContext | None = None,
     ) -> ToolResult:
         """One call, from arrival to result. Never raises for something that is about the call."""
-        flight = _new(plan.flight or self._flight(plan))
+        # Here and below, a function that is kept as a value gets a name before it is called:
+        # as `a.b()` it would be looked up as a method first, which takes twice as long.
+        flight = (plan.flight or self._flight(plan))()
         flight.began = began = monotonic_ns()
-        flight.call_id = call_id or self.new_id()
+        new_id = self.new_id
+        flight.call_id = call_id or new_id()
         flight.principal = who
         flight.session = session
         flight.door = door
@@ -130,15 +132,16 @@ class Pipeline:
 
         # validate
         try:
-            prepare(plan, flight, arguments, self.settings.max_arguments)
+            prepare(plan, flight, arguments, self._max_arguments)
         except Invalid as invalid:
+            flight.decision = ABSTAIN
             return await self.record.end(flight, invalid.result(flight))
 
         # decide
         decision, gate = seat.base, seat.base_gate
-        for check in seat.dynamic:
+        for test, check in seat.dynamic:
             try:
-                said = check.test(flight)
+                said = test(flight)
             except Exception as error:
                 said = fault(check.name, type(error).__name__)
             if said is not ABSTAIN:
@@ -152,21 +155,30 @@ class Pipeline:
         flight.decide_ns = took = started - began
         if took > self._guard_ns and seat.dynamic:
             decision, gate = fault("decide", "took too long"), "decide"
-        if decision.verdict == "deny":
+        verdict = decision.verdict
+        if verdict == "deny":
             return await self._refuse(flight, decision, gate)
+        common = (
+            plan.common
+            and decision is seat.base
+            and parent is None
+            and timeout is None
+            and self._deadline is None
+            and not trail.bus.active
+        )
+        """Whether it goes, so far, as most calls do."""
 
         # reserve: with a place to run in the same step, where nobody has to be asked
-        common = plan.clean and decision is seat.base and parent is None
         meters = seat.meters
         held = 0
         if meters:
             try:
-                if decision.verdict == "allow":
+                if verdict == "allow":
                     for meter in meters:
                         if not meter.begin():
                             break
                         held += 1
-                over = None if held == len(meters) else _take(flight, meters, held)
+                over = None if held == len(meters) else take(meters[held:], flight)
             except Exception as error:
                 over = Refusal(fault("limit", type(error).__name__), None)
             if over is not None:
@@ -182,13 +194,13 @@ class Pipeline:
         flight.task = _task(loop)
         try:
             # ask, recheck
-            if decision.verdict == "ask":
+            if verdict == "ask":
                 common = False
                 wheel.watch(flight, None)
                 self.record.open(flight, "ask")
                 ending = await self.asking.settle(flight, decision, gate, self._recheck)
                 if ending is not None:
-                    _refund(meters)
+                    refund(meters)
                     return await self.record.end(flight, ending)
                 plan = flight.plan
 
@@ -197,48 +209,50 @@ class Pipeline:
                 common = False
                 refused = await self._enter(flight, meters[held], wheel)
                 if refused is not None:
-                    _refund(meters)
+                    refund(meters)
                     return refused
                 held += 1
 
             # on record before it runs
-            if plan.sync or flight.odd or trail.bus.active:
-                common = False
+            if not common and (plan.sync or flight.odd or trail.bus.active):
                 flight.seat = seat
+                leases = self.leases
                 try:
+                    if plan.sync and leases.doubtful:
+                        await leases.renew()
                     written = self.record.start(flight)
                     if written is not None:
                         await written
+                        if not leases.sure(flight):
+                            await leases.confirm(flight)
                 except StoreError as error:
-                    _refund(meters)
+                    refund(meters)
                     broken = Decision.deny("audit_unavailable", str(error))
                     return await self._refuse(flight, broken, "trail")
+                flight.odd = verdict == "ask"  # that it is on the trail already is not odd
                 flight.started = started = monotonic_ns()
 
             # run
             if plan.spec.retry is not None:
-                common = False
                 value: Any = await attempts(
                     plan, flight, wheel, self._time(timeout), self.record.note, self.hider
                 )
             else:
-                limit = plan.timeout
-                if timeout is not None or self.settings.deadline is not None:
-                    limit = least(limit, self._time(timeout))
-                if not common or limit is None or limit < SHORT or not wheel.ticking:
-                    wheel.watch(flight, limit)
-                else:  # the same, without looking at the clock again
+                if common and wheel.ticking:  # as below, without looking at the clock again
                     wheel.running[flight] = None
-                    flight.deadline = flight.expires = started * 1e-9 + limit
+                    flight.deadline = flight.expires = started * 1e-9 + plan.seconds
+                else:
+                    wheel.watch(flight, least(plan.timeout, self._time(timeout)))
                 flight.attempt = 1
+                execute = plan.execute
                 try:
-                    value = await plan.execute(flight)
+                    value = await execute(flight)
                 except Exception as error:
                     value = raised(flight, error, self.hider)
             flight.finished = finished = monotonic_ns()
         except CancelledError:
             if not flight.attempt:
-                _refund(meters)
+                refund(meters)
             stopped = self._stopped(flight, timeout)
             if stopped is None:
                 self.record.end_unheard(flight)
@@ -260,12 +274,12 @@ class Pipeline:
         result = ToolResult(call_id=flight.call_id, output=value)
         if (
             type(value) not in plan.plain_outputs
-            or self.hider.has_secrets
-            or (type(value) is float and value - value != 0.0)
             or flight.odd
+            or (type(value) is float and value - value != 0.0)
+            or self.hider.has_secrets
         ):
             return await self.record.end(flight, self._shape(plan, flight, result))
-        if not common or len(flight.encoded) > self.settings.audit_capture:
+        if not common or len(flight.encoded) > self._capture:
             return await self.record.end(flight, result)
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began
@@ -300,13 +314,14 @@ class Pipeline:
             "profile": plan.profile,
             "policy": plan.policy,
             "runtime": self._runtime,
+            "__init__": object.__init__,
         }
         plan.flight = made = type("ToolContext", (Flight,), shared)
         return made
 
     def _time(self, timeout: float | None) -> float | None:
         """Seconds for the whole of a call's work: what the caller gives, or the host's deadline."""
-        return least(timeout, self.settings.deadline)
+        return least(timeout, self._deadline)
 
     def _out_of_order(self, flight: Flight) -> Decision | None:
         """What refuses any call at the moment, or this one for where it comes from."""
@@ -446,6 +461,10 @@ class Pipeline:
         """Stop a running or waiting call, from any thread."""
         return any(wheel.cancel(call_id) for wheel in list(self.wheels.values()))
 
+    def flights(self) -> list[Flight]:
+        """The calls that run or wait now."""
+        return [flight for wheel in list(self.wheels.values()) for flight in list(wheel.running)]
+
     def give_up(self) -> None:
         """Write the endings of calls that will not stop; what they still do is not heard of."""
         for wheel in list(self.wheels.values()):
@@ -464,24 +483,3 @@ def decide(plan: Plan, flight: ToolContext) -> Decision:
     """All gates' answers put together: deny beats ask beats allow."""
     said = (check.constant or ask_check(check, flight) for check in plan.checks)
     return max(said, key=lambda decision: RANK[decision.verdict])
-
-
-def _take(flight: Flight, meters: tuple[Meter, ...], held: int) -> Refusal | None:
-    """Use one call of the meters behind the first `held`: of all of them, or of none."""
-    fingerprint = flight.fingerprint() if flight.plan.repeats else None
-    index = held
-    try:
-        for index in range(held, len(meters)):
-            over = meters[index].take(fingerprint)
-            if over is not None:
-                _refund(meters[held:index])
-                return over
-    except Exception:
-        _refund(meters[held:index])
-        raise
-    return None
-
-
-def _refund(meters: tuple[Meter, ...]) -> None:
-    for meter in meters:
-        meter.refund()

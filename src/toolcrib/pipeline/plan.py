@@ -6,11 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from toolcrib.core.canonical import digest
 from toolcrib.core.context import ToolContext
-from toolcrib.core.decision import RANK, Decision
+from toolcrib.core.decision import Decision
 from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import NoPolicy, ToolPolicy
 from toolcrib.core.principal import Principal
@@ -38,54 +36,15 @@ from toolcrib.pipeline.gates import (
 from toolcrib.pipeline.limits import Limits, Meter, applies, meter_key
 from toolcrib.pipeline.parts import Counter, Hider
 from toolcrib.pipeline.quick import NUMBERS, only, plain_outputs
+from toolcrib.pipeline.seat import Seat, settle
 
 NAMED_ONLY = "landlock"
 """The sandbox type that is used only where a profile names it: it leaves more in reach."""
 
+SHORT = 0.2
+"""Calls with fewer seconds than this get a timer of their own."""
+
 NO_PROFILE = Decision.allow("no profile is in force", rule="no profiles")
-
-
-class Seat:
-    """One caller before one plan: what does not change from call to call."""
-
-    __slots__ = (
-        "about",
-        "base",
-        "base_gate",
-        "clear",
-        "door",
-        "dynamic",
-        "meters",
-        "refusal",
-        "session",
-        "who",
-    )
-
-    def __init__(
-        self,
-        who: Principal | None,
-        session: Any,
-        door: str,
-        *,
-        refusal: Decision | None = None,
-        checks: Sequence[Check] = (),
-        meters: tuple[Meter, ...] = (),
-        about: tuple[str | None, ...] = (),
-    ) -> None:
-        self.who = who
-        self.session = session
-        self.door = door
-        self.refusal = refusal
-        self.clear = False
-        """Whether nothing has to be looked at before the arguments are."""
-        self.base, self.base_gate = _settle(checks)
-        """The strongest answer among the gates that say the same to every call of this caller."""
-        self.dynamic = tuple(check for check in checks if check.constant is None)
-        self.meters = meters
-        base = self.base
-        parts = [*about, self.base_gate, base.rule, base.source]
-        self.about = msgspec.Raw(msgspec.json.encode(parts))
-        """The part of a short record that all calls of this caller share."""
 
 
 class Plan:
@@ -102,6 +61,7 @@ class Plan:
         "checks",
         "checks_output",
         "clean",
+        "common",
         "convert",
         "counter",
         "defaults",
@@ -122,6 +82,7 @@ class Plan:
         "refusal",
         "repeats",
         "seat",
+        "seconds",
         "spec",
         "sync",
         "timeout",
@@ -149,7 +110,7 @@ class Plan:
         self.name = spec.name
         self.gates = tuple(gates)
         self.checks = _checks(self, gates, policy_source)
-        self.refusal = _refusal(entry, profile, self.policy, _settle(self.checks)[0])
+        self.refusal = _refusal(entry, profile, self.policy, settle(self.checks)[0])
         self.outage = _outage(entry, missing)
         """Why the tool cannot run now; it stays listed all the same."""
         self._validator: Validator | None = None
@@ -173,6 +134,9 @@ class Plan:
         """Whether they can hold nothing to hide: no text, and no key of a telling name."""
         self.floats = not self.clean or "number" in repr(spec.input_schema)
         """Whether a NaN could be among the arguments."""
+        self.seconds = self.timeout or 0.0
+        self.common = self.clean and not self.sync and spec.retry is None and self.seconds >= SHORT
+        """Whether most calls need nothing but to be checked, run once and written down."""
         self.counter = counter
         self.approval = profile.approval if profile else ApprovalRules()
         self.max_depth = profile.max_depth if profile else 8
@@ -320,15 +284,6 @@ def _for_caller(check: Check, plan: Plan, who: Principal) -> Check:
             return check
     probe = ToolContext(tool=plan.name, principal=who, spec=plan.spec, profile=profile)
     return constant(check.name, ask_check(check, probe))
-
-
-def _settle(checks: Sequence[Check]) -> tuple[Decision, str]:
-    """The strongest answer among the gates that do not depend on the call."""
-    best, gate = Decision.abstain(), ""
-    for check in checks:
-        if check.constant is not None and RANK[check.constant.verdict] > RANK[best.verdict]:
-            best, gate = check.constant, check.name
-    return best, gate
 
 
 def _refusal(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.context import ToolContext
-from toolcrib.core.events import BeginRecord, OpenRecord, Record, StartRecord
+from toolcrib.core.events import BeginRecord, FactRecord, OpenRecord, Record, StartRecord
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
@@ -18,7 +18,7 @@ from toolcrib.pipeline.endings import failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.leases import Leases
 from toolcrib.pipeline.parts import Hider, TrailWriter
-from toolcrib.pipeline.plan import Seat
+from toolcrib.pipeline.seat import Seat
 from toolcrib.pipeline.shaping import hide
 
 
@@ -32,6 +32,7 @@ class Recorder:
         self.leases = leases
         self.trail = trail
         self.hider = hider
+        self._settling: set[asyncio.Task[None]] = set()
 
     async def end(self, flight: Flight, result: ToolResult) -> ToolResult:
         """Write the ending and, where the call's effects ask for it, wait until it is on disk."""
@@ -39,20 +40,22 @@ class Recorder:
             return result
         if result.error is not None and self.hider.has_secrets:
             result = hide(result, self.hider)
-        if flight.leased and await self._written_off(flight, result):
+        doubt = flight.opened and self.leases.in_doubt(flight)
+        if doubt and await self._written_off(flight, result):
             return result
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
         if flight.plan.sync and flight.attempt:
             try:
-                step = self.leases.leave(flight, result) if flight.leased else None
-                written = self.trail.append_and_wait(record, step)
+                written = self.leases.end(flight, record)
                 if written is not None:
                     await written
             except StoreError:
                 # The tool ran: the answer must not hide that. New calls are refused meanwhile.
                 metadata = {**result.metadata, "trail": "unwritten"}
                 return msgspec.structs.replace(result, metadata=metadata)
+        elif flight.lease is not None:
+            self._put_unheard(flight, record)
         else:
             self.trail.append(record)
         return result
@@ -61,12 +64,13 @@ class Recorder:
         """Whether the trail says already that nobody knows how the call ended. There is one ending
         for each call; how it went after all is told as a fact."""
         try:
-            lost = await self.leases.lost(flight, result)
+            lost = await self.leases.written_off(flight, result)
         except StoreError:
             return False  # whoever writes the ending finds the same, and says it
         if lost:
             data = {"tool": flight.tool, "status": result.status, "reason": result.reason}
-            self.trail.fact("call.late", flight.call_id, data)
+            fact = FactRecord(time.time(), "call.late", flight.call_id, data)
+            self._put_unheard(flight, fact)
         return lost
 
     def end_unheard(self, flight: Flight, reason: str = "cancelled") -> None:
@@ -75,14 +79,38 @@ class Recorder:
             return
         flight.cancelled = True
         result = failed(flight, reason)
+        if flight.opened and self.leases.in_doubt(flight) and self._later(flight, result):
+            return
+        self._end_unheard(flight, result)
+
+    def _end_unheard(self, flight: Flight, result: ToolResult) -> None:
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
-        step = self.leases.leave(flight, result) if flight.leased else None
-        if step is None:
+        self._put_unheard(flight, record)
+
+    def _later(self, flight: Flight, result: ToolResult) -> bool:
+        """Find out who writes the ending, after the one who cannot wait has gone on; False where
+        nothing can be done later."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        task = loop.create_task(self._settle(flight, result))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+        return True
+
+    async def _settle(self, flight: Flight, result: ToolResult) -> None:
+        if not await self._written_off(flight, result):
+            self._end_unheard(flight, result)
+
+    def _put_unheard(self, flight: Flight, record: Record) -> None:
+        """On the trail, with what it means for the lease; nobody waits for it."""
+        if flight.lease is None:
             self.trail.append(record)
             return
         try:
-            written = self.trail.append_and_wait(record, step)
+            written = self.leases.end(flight, record)
         except (StoreError, RuntimeError):  # the store or the loop has closed
             self.trail.append(record)
         else:
@@ -140,10 +168,11 @@ class Recorder:
 
     def _put(self, flight: Flight, record: Record) -> asyncio.Future[None] | None:
         """On the trail; with something to wait for where the call's effects ask for it."""
-        if flight.plan.sync:
-            step = None if flight.plan.spec.read_only else self.leases.enter(flight)
-            flight.leased = step is not None
-            return self.trail.append_and_wait(record, step)
+        plan = flight.plan
+        if plan.sync:
+            if plan.spec.read_only:
+                return self.trail.append_and_wait(record)
+            return self.leases.begin(flight, record)
         self.trail.append(record)
         return None
 

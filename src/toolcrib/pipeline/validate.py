@@ -57,17 +57,18 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
         for name, value in plan.defaults.items():
             if name not in args:
                 args[name] = value if value.__class__ in _FLAT else deepcopy(value)
+    is_valid, convert = plan.is_valid, plan.convert
     try:
-        fits = plan.is_valid(args)
+        fits = is_valid(args)
         flight.encoded = encoded = encode(args)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         flight.take_unchecked(args)
         raise Invalid([_unfit(args, error)]) from None
     if not fits or len(encoded) > limit or (plan.floats and b"null" in encoded):
         _look_closer(plan, args, flight, fits, limit)
-    if plan.convert is not None:
+    if convert is not None:
         try:
-            flight.typed = plan.convert(args)
+            flight.typed = convert(args)
         except Exception as error:  # a class of the author's may raise anything
             path = str(getattr(error, "path", ""))
             message = str(getattr(error, "message", error))

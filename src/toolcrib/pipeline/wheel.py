@@ -10,10 +10,9 @@ import asyncio
 from time import monotonic
 
 from toolcrib.pipeline.flight import NEVER, Flight
+from toolcrib.pipeline.plan import SHORT
 
 TICK = 0.05
-SHORT = TICK * 4
-"""Calls with less time than this get a timer of their own."""
 
 
 class Wheel:

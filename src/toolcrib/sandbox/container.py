@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import functools
 import os
 import re
+import resource
 import secrets
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,15 @@ _EVERYTHING: frozenset[Isolation] = frozenset(
 # What the engine's own program listens to; a command's values for these go another way.
 _ENGINES_OWN = re.compile(r"PATH|HOME|TMPDIR|(DOCKER|CONTAINER|XDG|LD|BUILDAH|REGISTRY)_?.*")
 _NEVER_STARTED = 125
+_PATIENCE = 0.5
+"""Seconds that the engine's program gets to end once its container is being removed."""
+_SIGNALS = frozenset(
+    {signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE}
+    | {signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGALRM, signal.SIGTERM}
+    | {signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS}
+)
+_PROCESSES = 32_768
+"""As many as there are numbers for on every machine."""
 
 
 class ContainerSandbox(CommandSandbox):
@@ -68,13 +80,9 @@ class ContainerSandbox(CommandSandbox):
 
     async def self_test(self) -> SelfTest:
         """Ask the engine whether it runs, then run the escape probes inside."""
-        found = _find(self.engine)
-        if found is None:
-            wanted = self.engine or " or ".join(ENGINES)
-            return SelfTest(False, f"{wanted} is not installed, so nothing was verified. {_CURE}")
-        code, said = await _ask(found, "version")
-        if code != 0:
-            return SelfTest(False, f"{found} has no engine, nothing was verified: {said}. {_CURE}")
+        why = await unverified(self.engine)
+        if why:
+            return SelfTest(False, f"unverified: {why}. {_CURE}")
         return await self_test(self, cure=_CURE, python=("python3", ()))
 
     def start(self, command: Command) -> Process:
@@ -90,6 +98,7 @@ class ContainerSandbox(CommandSandbox):
         apart = {name: value for name, value in command.env.items() if _ENGINES_OWN.match(name)}
         argv = [
             *(engine, "run", "--rm", "--init", "--name", label, "--pull", "never"),
+            *("--stop-signal", "SIGKILL", "--stop-timeout", "0"),
             *(("--interactive",) if command.input else ()),
             *confinement(command.limits, network=self.settings.network),
             *_mounts(seen),
@@ -106,7 +115,17 @@ class ContainerSandbox(CommandSandbox):
             env={**command.env, **own},
             stdin=subprocess.PIPE if command.input else subprocess.DEVNULL,
         )
-        return Process(popen, _ContainerTree(engine, label, popen))
+        return Process(popen, _ContainerTree(engine, label, popen), signal_of=_signal_of)
+
+
+async def unverified(engine: str | None = None) -> str:
+    """Why no container can be tried: no engine was found, or it does not answer. Empty when one
+    does."""
+    found = _find(engine)
+    if found is None:
+        return f"no {engine or ' or '.join(ENGINES)} was found, so nothing was verified"
+    code, said = await _ask(found, "version")
+    return f"{found} does not answer, so nothing was verified: {said}" if code else ""
 
 
 class _ContainerTree:
@@ -122,10 +141,14 @@ class _ContainerTree:
         """Remove the container; the engine's program ends with it, or is ended."""
         if not self._killed:
             self._killed = True
-            await _ask(self._engine, "rm", "--force", self._label)
+            # A program that nobody reads from any more holds the container back.
+            late = asyncio.get_running_loop().call_later(_PATIENCE, self._end_program)
+            try:
+                await _ask(self._engine, "rm", "--force", self._label)
+            finally:
+                late.cancel()
         elif attempt > 5:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._popen.pid, signal.SIGKILL)
+            self._end_program()
 
     async def remains(self) -> bool:
         """After a kill, the container may have been made only now."""
@@ -136,9 +159,18 @@ class _ContainerTree:
     async def close(self) -> None:
         """Nothing is held."""
 
+    def _end_program(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._popen.pid, signal.SIGKILL)
+
     def began(self) -> bool:
         """Whether the engine came as far as starting the command."""
         return self._killed or self._popen.returncode != _NEVER_STARTED
+
+
+def _signal_of(code: int) -> int:
+    """Engines say like a shell that a signal ended the command."""
+    return 128 - code if code - 128 in _SIGNALS else code
 
 
 def confinement(limits: SandboxLimits, *, network: bool) -> list[str]:
@@ -156,12 +188,22 @@ def confinement(limits: SandboxLimits, *, network: bool) -> list[str]:
     if limits.processes is not None:
         words += ["--pids-limit", str(limits.processes + 1)]
     if limits.cpu is not None:
-        words += ["--ulimit", f"cpu={max(1, round(limits.cpu))}"]
+        # The signal that says so comes first; the one that nobody survives a second later.
+        seconds = max(1, round(limits.cpu))
+        words += ["--ulimit", f"cpu={seconds}:{seconds + 1}"]
     if limits.file_size is not None:
         words += ["--ulimit", f"fsize={limits.file_size}"]
     if limits.open_files is not None:
         words += ["--ulimit", f"nofile={limits.open_files}"]
+    words += ["--ulimit", f"nproc={_own_processes()}"]
     return [*words, "--tmpfs", f"/tmp:rw,mode=1777{size}"]  # noqa: S108 - the container's own
+
+
+def _own_processes() -> int:
+    """How many processes a user may have, as far as this host can give it to others. Podman asks
+    for a million where it is told nothing, and may not get it; what counts is `--pids-limit`."""
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    return _PROCESSES if most == resource.RLIM_INFINITY else min(most, _PROCESSES)
 
 
 def _mounts(seen: View) -> list[str]:
@@ -177,13 +219,20 @@ def _mounts(seen: View) -> list[str]:
 def _covers(masks: Sequence[Mask]) -> list[str]:
     words: list[str] = []
     for place, folder in masks:
-        if "," in place or (folder and ":" in place):
-            raise OSError(22, "a container cannot cover a path with a comma or colon", place)
-        if folder:
-            words += ("--tmpfs", f"{place}:ro,size=4096,mode=0555")
-        else:
-            words += ("--mount", f"type=bind,source={os.devnull},target={place},readonly")
+        if "," in place:
+            raise OSError(22, "a container cannot cover a path with a comma in it", place)
+        # Not a new tmpfs: podman would fill it with what it is there to cover.
+        nothing = _empty_folder() if folder else os.devnull
+        words += ("--mount", f"type=bind,source={nothing},target={place},readonly")
     return words
+
+
+@functools.cache
+def _empty_folder() -> str:
+    path = tempfile.mkdtemp(prefix="toolcrib-empty-")
+    Path(path).chmod(0o555)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 @functools.cache

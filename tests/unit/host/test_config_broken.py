@@ -16,7 +16,10 @@ from toolcrib.host.config.yamltext import parse_yaml
 BROKEN = Path(__file__).parents[2] / "broken"
 FILES = sorted(BROKEN.glob("*.yaml"))
 MARK = "# expect: "
-ENV = {"TOOLCRIB_TEST_SECRET": "a-secret-value"}
+ENV = {
+    "TOOLCRIB_TEST_SECRET": "a-secret-value",
+    "TOOLCRIB_TEST_LONG": "a-secret-value-that-is-long",
+}
 
 # What a schema for editors cannot see: names that refer to others, other files, the environment,
 # the insides of names, patterns and schemas, and which settings go together.
@@ -42,7 +45,26 @@ ONLY_THE_READER_SEES = frozenset(
         "profile-extends-unknown",
         "rule-reason-on-ask",
         "rule-two-verdicts",
+        "serve-body-tiny",
+        "serve-jwt-http",
+        "serve-jwt-profile",
+        "serve-jwt-twice",
+        "serve-listen-bare-ipv6",
+        "serve-listen-nowhere",
+        "serve-listen-port",
+        "serve-listen-short-address",
+        "serve-listen-star",
+        "serve-local-unknown",
         "serve-profile-unknown",
+        "serve-stdio-principal",
+        "serve-token-default",
+        "serve-token-principal",
+        "serve-token-profile",
+        "serve-token-profile-not-allowed",
+        "serve-token-short",
+        "serve-token-twice",
+        "serve-user-unknown",
+        "serve-wait-too-long",
         "timeout-negative",
         "tool-no-function",
         "tool-python-missing-file",

@@ -52,9 +52,12 @@ extensions: [timing, {cache: {size: 3}}]
 principals:
   ci: {roles: [builder], profiles: [reviewer], attributes: {team: core}}
 serve:
+  http: {listen: [8700, "[::1]:8701"], profile: reviewer, wait: 5s, max_body: 1MiB}
   tokens:
-    ci: {secret: "${TOKEN}", password: written-out}
-  url: https://user:${TOKEN}@host/
+    ci: {hash: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", principal: ci, expires: "2027-01-01"}
+  jwt: {issuer: "https://login.example.com", audience: toolcrib}
+providers:
+  api: {type: openapi, password: written-out, url: "https://user:${TOKEN}@host/"}
 host:
   threads: ${THREADS}
   audit: {sync: always}
@@ -138,6 +141,9 @@ def test_shown_configuration_loads_again_as_the_same(path: Path) -> None:
     second = load_config(copy, env={})
     assert second.settings == first.settings
     assert second.principals == first.principals
+    assert second.serving.http == first.serving.http
+    assert second.serving.jwt == first.serving.jwt
+    assert [t.hash for t in second.serving.tokens] == [t.hash for t in first.serving.tokens]
     assert [tool.get("name") for tool in second.tools] == ["run_tests", None]
     assert second.tools[0]["retry"] == first.tools[0]["retry"]
     for name, profile in first.profiles.items():
@@ -156,6 +162,7 @@ def test_formatting_orders_keys_and_keeps_comments() -> None:
         "version",
         "host",
         "tools",
+        "providers",
         "profiles",
         "principals",
         "extensions",

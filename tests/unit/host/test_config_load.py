@@ -53,7 +53,7 @@ serve:
   http: {listen: "127.0.0.1:8700", profile: reviewer, console: true}
   tokens: {ci: {secret: "${CI_TOKEN}", principal: ci, profile: reviewer}}
 """
-ENV = {"BILLING_URL": "https://billing.test", "CI_TOKEN": "tok-12345"}
+ENV = {"BILLING_URL": "https://billing.test", "CI_TOKEN": "tok-12345-67890-abc"}
 
 
 @pytest.fixture
@@ -207,12 +207,13 @@ def test_a_mapping_is_read_like_a_file(tmp_path: Path) -> None:
         "host": {"store": "sqlite:x.db", "timeout": "5s"},
         "tools": [{"python": "tools.py"}],
         "profiles": {"p": {"rules": ({"allow": ["add"]},)}},
-        "serve": {"tokens": {"ci": {"secret": "${TOKEN}"}}},
+        "principals": {"ci": {}},
+        "serve": {"tokens": {"ci": {"secret": "${TOKEN}", "principal": "ci"}}},
     }
-    config = config_from_mapping(data, base=tmp_path, env={"TOKEN": "very secret"})
+    config = config_from_mapping(data, base=tmp_path, env={"TOKEN": "very-secret-indeed"})
     assert config.settings.store == f"sqlite:{tmp_path / 'x.db'}"
     assert config.profiles["p"].rules[0].source == "config"
-    assert config.secrets == {"very secret"}
+    assert config.secrets == {"very-secret-indeed"}
     assert config.sources == ("config",)
 
 

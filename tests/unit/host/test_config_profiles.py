@@ -149,10 +149,12 @@ def test_variables_are_expanded_and_secret(tmp_path: Path) -> None:
         {
             "t.yaml": """
 host: {threads: "${THREADS}", drain: "${DRAIN:-5s}"}
-serve:
-  url: https://${USER}:${PASSWORD}@db/${NAME:-main}
-  literal: $${HOME} costs $5
-  empty: "${EMPTY:-}"
+principals:
+  who:
+    attributes:
+      url: https://${USER}:${PASSWORD}@db/${NAME:-main}
+      literal: $${HOME} costs $5
+      empty: "${EMPTY:-}"
 profiles:
   p: {approval: {edit: "${EDIT}"}}
 """
@@ -162,9 +164,10 @@ profiles:
     config = load_config(path, env=env)
     assert config.settings.threads == 4
     assert config.settings.drain == 5
-    assert config.serve["url"] == "https://bob:hunter22@db/main"
-    assert config.serve["literal"] == "${HOME} costs $5"
-    assert config.serve["empty"] == ""
+    known = config.principals["who"].attributes
+    assert known["url"] == "https://bob:hunter22@db/main"
+    assert known["literal"] == "${HOME} costs $5"
+    assert known["empty"] == ""
     assert config.profiles["p"].approval.edit
     assert config.secrets == {"hunter22", "true"}, "short values and defaults are no secrets"
 
@@ -182,9 +185,11 @@ def test_an_unset_variable_is_told_once(tmp_path: Path) -> None:
 def test_the_process_environment_is_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TOOLCRIB_TEST_NAME", "from the environment")
-    path = put(tmp_path, {"t.yaml": "serve: {name: '${TOOLCRIB_TEST_NAME}'}\n"})
-    assert load_config(path).serve["name"] == "from the environment"
+    monkeypatch.setenv("TOOLCRIB_TEST_NAME", "p")
+    path = put(
+        tmp_path, {"t.yaml": "host: {profile: '${TOOLCRIB_TEST_NAME}'}\nprofiles: {p: {}}\n"}
+    )
+    assert load_config(path).settings.profile == "p"
 
 
 def test_rule_text_hides_secrets() -> None:

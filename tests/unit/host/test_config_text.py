@@ -76,17 +76,18 @@ def test_random_structures(folder: Path, data: dict[str, Any]) -> None:
 
 @given(value=JSON)
 def test_json_keeps_its_values(folder: Path, value: Any) -> None:
-    text = json.dumps({"serve": {"x": value}}, indent="\t").encode()
+    principals = {"p": {"attributes": {"x": value}}}
+    text = json.dumps({"principals": principals}, indent="\t").encode()
     config = attempt(folder / "x.json", text)
     assert isinstance(config, HostConfig)
-    assert config.serve == {"x": value}
+    assert config.principals["p"].attributes == {"x": value}
 
 
 def test_yaml_1_2_types(folder: Path) -> None:
-    text = "serve: {a: yes, b: 012, c: 0o17, d: 0xff, e: 1e3, f: 2020-01-01, g: 1_000, 404: ~}"
-    config = attempt(folder / "x.yaml", text.encode())
+    text = "{a: yes, b: 012, c: 0o17, d: 0xff, e: 1e3, f: 2020-01-01, g: 1_000, 404: ~}"
+    config = attempt(folder / "x.yaml", f"principals: {{p: {{attributes: {text}}}}}".encode())
     assert isinstance(config, HostConfig)
-    assert config.serve == {
+    assert config.principals["p"].attributes == {
         "a": "yes",
         "b": 12,
         "c": 15,

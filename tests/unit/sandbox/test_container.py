@@ -81,6 +81,7 @@ async def test_a_command_is_confined_by_the_engine(box: Any, engine: Path, tmp_p
     text = " ".join(words)
     for part in (
         *("run --rm", "--pull never", "--interactive", "--read-only", "--cap-drop ALL"),
+        *("--stop-signal SIGKILL --stop-timeout 0", "--ulimit nproc="),
         *("--security-opt no-new-privileges", "--security-opt seccomp=", "--network none"),
         *("--memory 1000 --memory-swap 1000", "--pids-limit 8", "--ulimit cpu=3"),
         *("--ulimit fsize=10", "--ulimit nofile=20", "--env A ", "--env PATH=/bin"),

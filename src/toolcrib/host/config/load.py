@@ -17,9 +17,11 @@ from toolcrib.host.config.node import Node, Origin, node_of
 from toolcrib.host.config.parts import ROOT, host_settings, principal
 from toolcrib.host.config.reading import Reading, joined, nearest
 from toolcrib.host.config.seeds import normalise
+from toolcrib.host.config.serving import as_written, serve_settings
+from toolcrib.host.config.servingcheck import check_serving, profile_mentions
 
 _BY_NAME = ("host", "providers", "sandboxes", "profiles", "principals", "serve")
-_LISTS = ("tools", "extensions", "exporters")
+_LISTS = ("plugins", "tools", "extensions", "exporters")
 
 
 def load_config(path: str | Path, *, env: Mapping[str, str] | None = None) -> HostConfig:
@@ -74,9 +76,10 @@ def _assemble(roots: list[Node], reading: Reading, sources: tuple[str, ...]) -> 
     written = [name for root in roots for name, _ in _entries(root.get("profiles"))]
     profiles = resolve(merged["profiles"], written, reading)
     _check_profiles(roots, written, reading)
+    check_serving(roots, merged["serve"], merged["principals"], reading)
     reading.check()
     lines = {key: place for root in roots for key, place in _knobs(root)}
-    return _config(merged, profiles, reading, sources, lines)
+    return _config(merged, profiles, reading, sources, lines, as_written(roots))
 
 
 def _config(
@@ -85,6 +88,7 @@ def _config(
     reading: Reading,
     sources: tuple[str, ...],
     lines: dict[str, str],
+    doors: dict[str, Any],
 ) -> HostConfig:
     people: dict[str, dict[str, Any]] = merged["principals"]
     return HostConfig(
@@ -94,12 +98,14 @@ def _config(
         principal_profiles={
             name: given["profiles"] for name, given in people.items() if "profiles" in given
         },
+        plugins=merged["plugins"],
         tools=merged["tools"],
         providers=merged["providers"],
         sandboxes=merged["sandboxes"],
         extensions=merged["extensions"],
         exporters=merged["exporters"],
-        serve=merged["serve"],
+        serve=doors,
+        serving=serve_settings(merged["serve"]),
         secrets=frozenset(reading.secrets),
         lines=lines,
         sources=sources,
@@ -167,14 +173,7 @@ def _mentions(root: Node) -> Iterator[tuple[str, Node]]:
         listed = entry.get("profiles")
         for index, node in enumerate((listed.items if listed else None) or ()):
             yield f"{joined('principals', name)}.profiles[{index}]", node
-    for name, entry in _entries(root.get("serve")):
-        key = joined("serve", name)
-        if (node := entry.get("profile")) is not None:
-            yield f"{key}.profile", node
-        if name == "tokens":
-            for token, inner in _entries(entry):
-                if (node := inner.get("profile")) is not None:
-                    yield f"{joined(key, token)}.profile", node
+    yield from profile_mentions(root.get("serve"))
 
 
 def _entries(node: Node | None) -> Iterator[tuple[str, Node]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from msgspec.structs import replace
+
 from toolcrib.core.principal import Principal
 from toolcrib.core.settings import AuditSync, HostSettings
 from toolcrib.core.units import format_duration, format_size
@@ -24,8 +26,9 @@ from toolcrib.host.config.kinds import (
 from toolcrib.host.config.node import Node
 from toolcrib.host.config.profiles import PROFILE
 from toolcrib.host.config.reading import Reading, joined
+from toolcrib.host.config.serving import SERVE
 from toolcrib.host.config.shapes import DATA, Either, ListOf, MapOf, Section, Setting
-from toolcrib.host.config.tools import TOOL, place_of
+from toolcrib.host.config.tools import MODULE, TOOL, place_of
 
 _HOST = HostSettings()
 
@@ -235,6 +238,42 @@ PLUGS = ListOf(
     )
 )
 
+PLUGIN_FUNCTION = "plugin"
+"""What a plug-in's function is called where a configuration does not say."""
+
+
+@dataclass(frozen=True)
+class _Plugin:
+    """A Python file or module with the function that hands in: `plugin.py`, `package:function`."""
+
+    name: str = "a Python file or module, such as plugin.py or package:function"
+
+    def read(self, node: Node, key: str, reading: Reading) -> Any:
+        written = TEXT.read(node, key, reading)
+        if written is BAD:
+            return BAD
+        module, colon, function = str(written).partition(":")
+        if colon and not function.isidentifier():
+            message = f"{key} names no function behind the colon: {node.shown}"
+            reading.wrong(
+                node, key, message, "Write plugin.py, plugin.py:function or package:function"
+            )
+            return BAD
+        found = MODULE.read(replace(node, value=module), key, reading)
+        if found is BAD:
+            return BAD
+        return {
+            "name": written if node.variable is None else node.shown,
+            "module": found,
+            "function": function or PLUGIN_FUNCTION,
+            "source": node.source,
+            "base": str(node.origin.base),
+        }
+
+    def schema(self) -> dict[str, Any]:
+        return TEXT.schema()
+
+
 ROOT = Section(
     "a mapping of settings",
     (
@@ -245,6 +284,12 @@ ROOT = Section(
             default="1",
         ),
         Setting(name="host", kind=HOST, doc="the host's own settings"),
+        Setting(
+            name="plugins",
+            kind=ListOf(_Plugin()),
+            doc="plug-ins beside this file: plugin.py, plugin.py:function or package:function; "
+            "installed ones need no line",
+        ),
         Setting(name="tools", kind=ListOf(TOOL), doc="the tools"),
         Setting(
             name="providers", kind=MapOf(Typed(), "provider"), doc="live sources of tools, by name"
@@ -256,7 +301,7 @@ ROOT = Section(
         Setting(name="principals", kind=MapOf(PRINCIPAL, "principal"), doc="who may ask, by name"),
         Setting(name="extensions", kind=PLUGS, doc="what wraps every execution, outermost first"),
         Setting(name="exporters", kind=PLUGS, doc="what carries events elsewhere"),
-        Setting(name="serve", kind=DATA, doc="the doors that are opened, and who may enter"),
+        Setting(name="serve", kind=SERVE, doc="the doors that are opened, and who may enter"),
         Setting(
             name="include",
             kind=ListOf(TEXT, one=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from toolcrib.host.config.credentials import Issuers
 from toolcrib.host.config.kinds import Kind
 from toolcrib.host.config.parts import ROOT
 from toolcrib.host.config.shapes import Either, ListOf, MapOf, Section
@@ -41,6 +42,8 @@ def _walk(kind: Kind, path: str) -> Iterator[Documented]:
         yield from _walk(kind.item, f"{path}.NAME")
     elif isinstance(kind, Either):
         yield from _walk(kind.mapping, path)
+    elif isinstance(kind, Issuers):
+        yield from _walk(kind.one, path)
     elif isinstance(kind, Section):
         for setting in kind.settings:
             here = f"{path}.{setting.name}" if path else setting.name

@@ -40,6 +40,7 @@ def show_config(config: HostConfig | str | Path, *, env: Mapping[str, str] | Non
         config = load_config(config, env=env)
     document: dict[str, Any] = {"version": 1, "host": _host(config.settings)}
     document |= {
+        "plugins": [_Sourced(entry["name"], entry.get("source")) for entry in config.plugins],
         "tools": [_Sourced(_without_place(tool), tool.get("source")) for tool in config.tools],
         "providers": _typed(config.providers),
         "sandboxes": _typed(config.sandboxes),

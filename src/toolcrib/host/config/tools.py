@@ -51,7 +51,7 @@ def _module(node: Node) -> str:
     return text
 
 
-_MODULE = Value("a Python file or module", _module, {"type": "string"})
+MODULE = Value("a Python file or module", _module, {"type": "string"})
 _WORDS = ListOf(TEXT)
 
 RETRY = Section(
@@ -109,7 +109,7 @@ class _Networks:
 
 
 _SETTINGS = (
-    Setting(name="python", kind=_MODULE, doc="a Python file or module: every @tool in it"),
+    Setting(name="python", kind=MODULE, doc="a Python file or module: every @tool in it"),
     Setting(
         name="load",
         kind=TEXT,
@@ -137,7 +137,7 @@ _SETTINGS = (
     Setting(name="kind", kind=TEXT, doc="which executor runs it", default="python"),
     Setting(name="title", kind=TEXT, doc="the name that people see"),
     Setting(name="description", kind=ANY_TEXT, doc="what the tool does, for the model"),
-    Setting(name="module", kind=_MODULE, doc="kind python: the file or module of the function"),
+    Setting(name="module", kind=MODULE, doc="kind python: the file or module of the function"),
     Setting(name="function", kind=TEXT, doc="kind python: the function's name"),
     Setting(
         name="input_schema",

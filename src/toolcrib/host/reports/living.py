@@ -1,20 +1,16 @@
-"""What `toolcrib doctor` says of what lives: sandboxes and providers, found out by trying."""
+"""What lives, found out by trying: sandboxes and providers."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.cli.output import many
-from toolcrib.errors import ConfigError
+from toolcrib.host.reports.words import many
 
 if TYPE_CHECKING:
-    from toolcrib.cli.project import Project
     from toolcrib.core.protocols import Sandbox
-    from toolcrib.core.sandbox import SelfTest
     from toolcrib.host.host import ToolHost
     from toolcrib.host.provider_settings import ProviderStatus
 
@@ -33,7 +29,9 @@ NEEDS_IMAGE = "container"
 """The type that cannot be tried before somebody names an image."""
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
+    """What there is to be tried."""
+
     boxes: list[Sandbox]
     """Those that are configured or that a tool runs in, then one of each other type."""
     needed: frozenset[str]
@@ -42,23 +40,36 @@ class _Seen(NamedTuple):
     """Where each provider stands in the configuration."""
 
 
-def living(project: Project) -> Iterator[Finding]:
-    """Sandboxes, each after its self-test; providers, each after an attempt to start it."""
+def user() -> Iterator[Finding]:
+    """Who runs this."""
     if os.geteuid() == 0:
         cure = "Run it as a user of its own: what escapes a tool then escapes as that user"
         yield Finding("user", "warn", "root", cure)
-    try:
-        project.host()
-    except ConfigError:
-        return  # told already
-    seen = project.look(_see)
-    for box, test in asyncio.run(_tested(seen.boxes)):
+
+
+async def living(seen: Seen) -> list[Finding]:
+    """Sandboxes, each after its self-test; providers, each after an attempt to start it."""
+    found: list[Finding] = []
+    for box in seen.boxes:
+        test = await box.probe()
         needed = box.name in seen.needed
         state = "ok" if test.available else ("fail" if needed else "warn")
         use = "" if needed else ", in no tool's use"
-        yield Finding("sandbox", state, tidy(f"{box.name} ({box.type}{use}): {test.message}"))
-    for provider in seen.providers:
-        yield _provider(provider, seen.places.get(provider.name))
+        text = tidy(f"{box.name} ({box.type}{use}): {test.message}")
+        found.append(Finding("sandbox", state, text))
+    if not any(box.type == NEEDS_IMAGE for box in seen.boxes):
+        found.append(await _container())
+    found += [_provider(each, seen.places.get(each.name)) for each in seen.providers]
+    return found
+
+
+async def _container() -> Finding:
+    """What can be said of containers where nobody named an image: never that they isolate."""
+    from toolcrib.sandbox.container import unverified
+
+    why = await unverified() or "no sandbox of the configuration names an image to try it with"
+    text = f"{NEEDS_IMAGE} ({NEEDS_IMAGE}, in no tool's use): unverified: {why}"
+    return Finding("sandbox", "ok", tidy(text))
 
 
 def _provider(provider: ProviderStatus, place: str | None) -> Finding:
@@ -79,7 +90,8 @@ def tidy(text: str) -> str:
     return re.sub(r"([?!.])\.(?=\s|$)", r"\1", text)
 
 
-def _see(host: ToolHost) -> _Seen:
+def see(host: ToolHost) -> Seen:
+    """What a host has of sandboxes and providers."""
     from toolcrib.sandbox.build import FACTORIES
 
     used = {box.name: box for e in host.catalog.snapshot().values() for box in e.sandboxes}
@@ -89,7 +101,7 @@ def _see(host: ToolHost) -> _Seen:
     for type_, factory in FACTORIES.items():
         if type_ not in types and type_ != NEEDS_IMAGE:
             found[type_] = factory(type_, {}, workshop)
-    return _Seen(list(found.values()), frozenset(used), host.sources.status(), _places(host))
+    return Seen(list(found.values()), frozenset(used), host.sources.status(), _places(host))
 
 
 def _places(host: ToolHost) -> dict[str, str]:
@@ -99,7 +111,3 @@ def _places(host: ToolHost) -> dict[str, str]:
         if place.get("source"):
             found[name] = str(place["source"])
     return found
-
-
-async def _tested(boxes: list[Sandbox]) -> list[tuple[Sandbox, SelfTest]]:
-    return [(box, await box.probe()) for box in boxes]

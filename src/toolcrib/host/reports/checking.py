@@ -1,4 +1,4 @@
-"""`toolcrib tools check`: each entry's fate."""
+"""What became of each entry of a configuration."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.cli.fates import Fate, of_entry, of_spec
-from toolcrib.cli.output import many, stdout_is_talk
-from toolcrib.cli.project import Project, no_compiled_files, open_project, run
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
+from toolcrib.host.reports.fates import Fate, of_entry, of_spec
+from toolcrib.host.reports.project import Project, run
+from toolcrib.host.reports.quiet import no_compiled_files, stdout_is_talk
+from toolcrib.host.reports.words import many
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 _HIDDEN = "the source cannot be used; a variable names it, so it is not shown"
 
 
-def check_config(config: str | None) -> list[Fate]:
+def check_tools(project: Project) -> list[Fate]:
     """Every entry of the configuration, each on its own, then all of them together."""
-    check = _Check(open_project(config))
+    check = _Check(project)
     with stdout_is_talk(), no_compiled_files():
         check.tools()
         check.whole()
@@ -36,7 +37,12 @@ class _Check:
         self._project = project
         self._bench, boxes = _bench(project.config)
         settings = replace(project.config.settings, profile=None)
-        self._alone = HostConfig(settings=settings, sandboxes=boxes, secrets=project.config.secrets)
+        self._alone = HostConfig(
+            settings=settings,
+            sandboxes=boxes,
+            plugins=project.config.plugins,
+            secrets=project.config.secrets,
+        )
         """What every entry may use, and nothing that could be wrong."""
         self._usable: list[dict[str, Any]] = []
         """The items of which nothing is wrong."""
@@ -152,6 +158,7 @@ def _bench(config: HostConfig) -> tuple[ToolHost, dict[str, Any]]:
     from toolcrib.host.workshop import Workshop, build_sandboxes
 
     host = ToolHost()
+    host.registrar, _ = host.registrar.renew(config.plugins)
     load_plugins(host.registrar)
     host.entries.executors.update(host.registrar.executors)
     own = host.own_files

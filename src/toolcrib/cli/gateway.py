@@ -1,0 +1,178 @@
+"""A host that serves, as its operator sees it: what is said at the start, calls, questions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolcrib import __version__
+from toolcrib.cli.host_tools import PROFILE
+from toolcrib.cli.options import log_shown
+from toolcrib.cli.output import many, say
+from toolcrib.cli.plan import ALONE, Plan
+from toolcrib.cli.project import me
+from toolcrib.core.events import Event
+from toolcrib.host.reports.quiet import stdout_is_talk
+from toolcrib.observe.log import HumanLog, LineWriter
+
+if TYPE_CHECKING:
+    from toolcrib.core.serving import ServeSettings
+    from toolcrib.transports.serving import Serving
+    from toolcrib.transports.stdio import StdioDoor
+
+_NAMED = 8
+"""Tools that are named at the start; of more only the number is told."""
+_UNSAID = frozenset({"host.started", "host.stopped", "catalog.changed", "provider.up"})
+"""What the operator knows, or can ask for."""
+
+
+class Gateway:
+    """One run of `toolcrib serve`."""
+
+    def __init__(self, *, quiet: bool, ask: bool) -> None:
+        self._ask = ask
+        self._log = _Log(quiet)
+        self._door: StdioDoor | None = None
+        self._announce: Callable[[str], None] | None = None
+
+    @contextmanager
+    def stdout(self, *, protocol: bool, json: bool) -> Generator[None]:
+        """Standard output is for the protocol, for one line of JSON, or for nothing; what tools
+        print goes to standard error from here on."""
+        if protocol:
+            from toolcrib.transports.stdio import StdioDoor
+
+            self._door = StdioDoor()
+            self._door.claim()
+            yield
+            return
+        with ExitStack() as stack:
+            if json:
+                out = stack.enter_context(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+                self._announce = lambda text: print(text, file=out, flush=True)
+            stack.enter_context(stdout_is_talk())
+            yield
+
+    def run(self, plan: Plan, settings: ServeSettings, doors: Sequence[str]) -> int:
+        """Serve until told to stop; the exit code."""
+        from toolcrib.transports.http.listening import AddressTaken
+        from toolcrib.transports.serving import new_loop, serve
+
+        host = plan.host(exporters=[self._log], approver=self._approver())
+
+        async def work() -> None:
+            await serve(
+                host,
+                settings,
+                doors=doors,
+                ready=lambda serving: self._ready(plan, settings, serving),
+                stdio=self._door,
+            )
+
+        try:
+            with self._log.starting(), asyncio.Runner(loop_factory=new_loop()) as runner:
+                runner.run(work())
+        except AddressTaken as error:
+            say(f"{error.message}. {error.cure}")
+            return 5
+        say("Stopped.")
+        return 0
+
+    def _approver(self) -> Any:
+        if not self._ask:
+            return None
+        from toolcrib.approvals.terminal import TerminalApprover
+
+        return TerminalApprover(by=me(), hold=self._log.hold)
+
+    def _ready(self, plan: Plan, settings: ServeSettings, serving: Serving) -> None:
+        """Say what is served where; then let lines of the log follow."""
+        host = serving.service.host
+        profile = settings.http.profile or host.callers.default
+        names = [tool.name for tool in host.tools(profile=profile)]
+        if self._announce is not None:
+            told = {
+                "version": __version__,
+                "config": None if plan.name == ALONE else plan.name,
+                "profile": profile,
+                "tools": names,
+                "http": [f"{url}/v1" for url in serving.urls],
+                "unix": serving.unix,
+                "trail": plan.trail,
+                "pid": os.getpid(),
+            }
+            self._announce(json.dumps(told, ensure_ascii=False))
+        else:
+            say("\n".join(_banner(plan, profile, names, serving, settings)))
+        self._log.release()
+
+
+def _banner(
+    plan: Plan,
+    profile: str | None,
+    names: Sequence[str],
+    serving: Serving,
+    settings: ServeSettings,
+) -> Generator[str]:
+    yield f"toolcrib {__version__}   {plan.name}   profile: {profile or 'none'}"
+    if plan.name == ALONE:
+        yield f"The profile {PROFILE} was made for it: it allows these tools and no others."
+    yield ""
+    more = f", … and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    yield _line(many(len(names), "tool"), ", ".join(names[:_NAMED]) + more)
+    for url in serving.urls:
+        yield _line("HTTP", f"{url}/v1")
+    if serving.unix is not None:
+        yield _line("Unix", serving.unix)
+    if "stdio" in serving.doors:
+        yield _line("stdio", "JSON-RPC, one message on a line")
+    yield _line("Trail", plan.trail)
+    yield ""
+    others = any(not place.loopback for place in settings.http.listen) and bool(serving.urls)
+    reach = "Others can connect, with a token." if others else "Only this machine can connect."
+    yield f"{reach} Ctrl-C stops."
+
+
+def _line(name: str, text: str) -> str:
+    return f"  {name:<10} {text}".rstrip()
+
+
+class _Log:
+    """Lines about calls and warnings: none before the start was told, none while a question is
+    open."""
+
+    mode: Literal["inline", "queued"] = "inline"
+    name = "serve-log"
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+        self._calls = HumanLog()
+        self._warnings = LineWriter()
+        self._start = ExitStack()
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Hold lines back."""
+        with self._calls.hold(), self._warnings.hold():
+            yield
+
+    @contextmanager
+    def starting(self) -> Generator[None]:
+        """Hold lines back until `release`, and have warnings of the library shown."""
+        with self._start, log_shown(self._warnings.write):
+            self._start.enter_context(self.hold())
+            yield
+
+    def release(self) -> None:
+        """The start was told."""
+        self._start.close()
+
+    async def export(self, batch: Sequence[Event]) -> None:
+        """Write what there is to say of each event."""
+        for event in batch:
+            if not self._quiet and event.type not in _UNSAID:
+                self._calls.write(event)

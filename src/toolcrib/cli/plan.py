@@ -1,0 +1,108 @@
+"""What `toolcrib serve` is to serve: a project, or nothing but the tools brought along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.cli.host_tools import HostTools, config_for, gather
+from toolcrib.cli.output import Mistake
+from toolcrib.cli.project import find_config, open_project
+from toolcrib.core.serving import Listen, ServeSettings
+from toolcrib.core.settings import HostConfig
+from toolcrib.errors import ConfigError
+from toolcrib.host.config import config_from_mapping, load_config
+
+if TYPE_CHECKING:
+    from toolcrib.host.host import ToolHost
+
+ALONE = "no toolcrib.yaml"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is served, and how to read it again."""
+
+    name: str
+    """The configuration's file, or that there is none."""
+    config: HostConfig
+    """As it was read first."""
+    read: Callable[[], HostConfig]
+    """Reads it again, for reloads."""
+    tools: HostTools
+    store: str
+    trail: str
+    """Where the trail is kept, in words."""
+
+    def host(self, **options: Any) -> ToolHost:
+        """The host, loaded. Raises `ConfigError` with every mistake."""
+        from toolcrib.host.host import ToolHost
+
+        # What is brought along comes first: rules of the configuration may speak of it.
+        read: Any = self.read
+        host = ToolHost(self.tools.things, config=read, store=self.store, **options)
+        host.load()
+        return host
+
+    def settings(
+        self, listen: str | None, unix: str | None, profile: str | None, *, console: bool
+    ) -> ServeSettings:
+        """What the configuration says of doors, with what was typed in its stead."""
+        serving = self.config.serving
+        http = replace(
+            serving.http,
+            listen=serving.http.listen if listen is None else _addresses(listen),
+            unix=serving.http.unix if unix is None else str(Path(unix).absolute()),
+            profile=profile or serving.http.profile,
+            console=serving.http.console and console,
+        )
+        stdio = replace(serving.stdio, profile=profile or serving.stdio.profile)
+        return replace(serving, http=http, stdio=stdio)
+
+
+def plan_for(config: str | None, files: Sequence[str], modules: Sequence[str]) -> Plan:
+    """The plan; without a configuration there have to be tools that were brought along."""
+    tools = gather(files, modules)
+    try:
+        path = find_config(config)
+    except Mistake:
+        if config is not None or not (files or modules):
+            raise
+        alone = config_for(tools)
+        return Plan(
+            name=ALONE,
+            config=alone,
+            read=lambda: alone,
+            tools=tools,
+            store="memory",
+            trail="kept until the host stops: there is no toolcrib.yaml",
+        )
+    project = open_project(str(path))
+    project.prepare()
+    kept = project.store
+    return Plan(
+        name=str(path),
+        config=project.config,
+        read=lambda: tools.added_to(load_config(path)),
+        tools=tools,
+        store=project.config.settings.store or "memory",
+        trail="kept until the host stops: host.store is memory" if kept is None else _here(kept),
+    )
+
+
+def _addresses(given: str) -> tuple[Listen, ...]:
+    """`--listen` as `serve.http.listen` is read."""
+    value: Any = int(given) if given.isdecimal() else given
+    try:
+        return config_from_mapping({"serve": {"http": {"listen": value}}}).serving.http.listen
+    except ConfigError as error:
+        cure = f". {error.cure}" if error.cure else ""
+        raise Mistake(f"--listen: {error.message}{cure}") from None
+
+
+def _here(path: Path) -> str:
+    shown = os.path.relpath(path)
+    return str(path) if shown.startswith("..") else shown

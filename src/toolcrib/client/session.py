@@ -1,0 +1,107 @@
+"""A stay at a remote host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from toolcrib.client.watching import OnApproval, OnProgress
+from toolcrib.core.result import ToolResult
+from toolcrib.errors import ToolcribError
+from toolcrib.transports.models import SessionView
+
+if TYPE_CHECKING:
+    from toolcrib.client.client import Client
+
+
+class Session:
+    """A session of the caller's at the host: `async with host.session(…) as session`. It belongs
+    to the host and outlives a broken connection."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        profile: str | None,
+        cwd: str | None,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        self._client = client
+        self._wanted = {"profile": profile, "cwd": cwd, "metadata": dict(metadata or {}) or None}
+        self._view: SessionView | None = None
+        self.closed = False
+
+    def __repr__(self) -> str:
+        name = "not open" if self._view is None else self._view.id
+        return f"<Session {name} at {self._client.where}>"
+
+    async def __aenter__(self) -> Session:
+        if self._view is None:
+            self._view = cast("SessionView", await self._client.ask("sessions.open", self._wanted))
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    @property
+    def view(self) -> SessionView:
+        """What the host tells of it. Raises before it is open."""
+        if self._view is None:
+            raise ToolcribError("the session is not open: use it as `async with host.session(…)`")
+        return self._view
+
+    @property
+    def id(self) -> str:
+        """Names the session; authorises nothing."""
+        return self.view.id
+
+    @property
+    def principal(self) -> str:
+        """Whose session it is."""
+        return self.view.principal
+
+    @property
+    def profile(self) -> str | None:
+        """The rules it is held to."""
+        return self.view.profile
+
+    @property
+    def cwd(self) -> str:
+        """The folder it works in, on the host."""
+        return self.view.cwd
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What its opener wanted tools to know."""
+        return self.view.metadata
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        patience: float | None = None,
+        on_progress: OnProgress | None = None,
+        on_approval: OnApproval | None = None,
+    ) -> ToolResult:
+        """Call a tool in this session, under its profile."""
+        return await self._client.call(
+            name,
+            arguments,
+            session=self.id,
+            timeout=timeout,
+            patience=patience,
+            on_progress=on_progress,
+            on_approval=on_approval,
+        )
+
+    async def tools(self, *, format: str | None = None) -> list[Any]:
+        """The tools this session may call, its own among them."""
+        return await self._client.tools(session=self.id, format=format)
+
+    async def close(self) -> None:
+        """End the session. Calling it again does nothing."""
+        if self._view is not None and not self.closed:
+            self.closed = True
+            await self._client.ask("sessions.close", {"id": self._view.id})

@@ -1,0 +1,1 @@
+"""What the commands find out, as data: nothing in here prints."""

@@ -1,0 +1,1 @@
+"""Wire formats that both sides of a connection share."""

@@ -1,0 +1,113 @@
+"""One request and its answer on our own server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+
+CONNECTION = "toolcrib.connection"
+"""Where a scope of our own server has its connection."""
+LINGER = 1.0
+"""Seconds for which the rest of a refused body is read and thrown away, so that the client gets to
+read the answer before the connection is reset."""
+
+
+class Exchange(RequestResponseCycle):
+    """What uvicorn knows of a request, and what our door asks of it besides."""
+
+    gone: Callable[[], object] | None = None
+    """Told when the client goes away before its answer."""
+
+    def __init__(
+        self, connection: HttpToolsProtocol, scope: Any, *, expects: bool, keep_alive: bool
+    ) -> None:
+        # The same as uvicorn's own, without passing each of them by name: this is on the path of
+        # every request.
+        self.scope = scope
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.access_logger = connection.access_logger
+        self.access_log = False
+        self.default_headers = connection.server_state.default_headers
+        self.message_event = asyncio.Event()
+        self.on_response = connection.on_response_complete
+        self.disconnected = False
+        self.keep_alive = keep_alive
+        self.waiting_for_100_continue = expects
+        self.body = bytearray()
+        self.more_body = True
+        self.response_started = False
+        self.response_complete = False
+        self.chunked_encoding = None
+        self.expected_content_length = 0
+
+    def whole_body(self) -> bytes | None:
+        """The body, if all of it is here already."""
+        return None if self.more_body else bytes(self.body)
+
+    def finish(self, status: int, head: bytes, body: bytes) -> bool:
+        """Write a whole answer in one go: `head` is the header lines up to the length's value.
+
+        False when a slow reader has to be waited for; then the usual way has to be taken.
+        """
+        if self.flow.write_paused:
+            return False
+        if self.disconnected or self.response_started:
+            return True
+        self.response_started = self.response_complete = True
+        parts = [STATUS_LINE[status]]
+        for name, value in self.default_headers:
+            parts += (name, b": ", value, b"\r\n")
+        if not self.keep_alive:
+            parts.append(b"connection: close\r\n")
+        parts += (head, b"%d\r\n\r\n" % len(body), body)
+        self.transport.write(b"".join(parts))
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+        return True
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        if self.response_complete:
+            return
+        self.disconnected = True
+        self.message_event.set()
+        if self.gone is not None:
+            self.gone()
+
+    def linger(self) -> None:
+        """Close the connection gently after the answer: the client may still be sending."""
+        self.keep_alive = False
+        gentle: Any = _Gentle(self.transport)
+        self.transport = gentle
+
+
+def hang_up(transport: asyncio.Transport) -> None:
+    """Say that nothing more comes, and close a little later, when the client could read it."""
+    if transport.is_closing():
+        return
+    if transport.can_write_eof():
+        transport.write_eof()
+    asyncio.get_running_loop().call_later(LINGER, transport.close)
+
+
+class _Gentle:
+    """A transport that is closed gently."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.write = transport.write
+        self.is_closing = transport.is_closing
+
+    def close(self) -> None:
+        hang_up(self._transport)

@@ -1,0 +1,116 @@
+"""`GET /v1/events`: events as server-sent events, resumed by `Last-Event-ID`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.core.units import did_you_mean
+from toolcrib.transports.caller import Caller
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.replay import Seen
+
+if TYPE_CHECKING:
+    from toolcrib.transports.events import View
+    from toolcrib.transports.service import Service
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+RETRY_MS = 2000
+"""When a client that lost its connection comes again, in milliseconds."""
+_QUERY = ("types", "call_id", "after")
+_LONGEST = 65_536
+"""Bytes that are sent in one go, when much waits."""
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    # Proxies that collect an answer before they pass it on would hold everything back.
+    (b"x-accel-buffering", b"no"),
+]
+_BEAT = b":\n\n"
+
+
+async def serve_events(
+    service: Service,
+    caller: Caller,
+    query: Mapping[str, str],
+    last_event_id: str | None,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Send a caller its events until it goes away, or until there are none left to come.
+
+    `query` has `types` (names and patterns, with commas between), `call_id` and `after`;
+    `Last-Event-ID` counts instead of `after`. Raises `Fault` before anything was sent.
+    """
+    for name in query:
+        if name not in _QUERY:
+            close = did_you_mean(name, _QUERY)
+            words = f" Did you mean {close}?" if close else ""
+            raise Fault("invalid_request", f"there is no parameter {name[:100]!r}.{words}")
+    types = [part.strip() for part in query["types"].split(",")] if query.get("types") else None
+    view = service.hub.view(
+        caller,
+        types=types,
+        call_id=query.get("call_id"),
+        after=last_event_id or query.get("after"),
+        heartbeat=service.settings.http.heartbeat,
+    )
+    async with view:
+        if view.over:
+            # The answer that tells an EventSource not to come again.
+            await send({"type": "http.response.start", "status": 204, "headers": _HEADERS[1:]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        leaving = asyncio.ensure_future(_leave(receive, view))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await _body(send, b"retry: %d\n\n" % RETRY_MS)
+            async for seen in view:
+                await _body(send, _together(seen, view))
+            await send({"type": "http.response.body", "body": b""})
+        except OSError:
+            return  # the client went away while something was on its way to it
+        finally:
+            leaving.cancel()
+            await asyncio.wait({leaving})
+
+
+async def _leave(receive: Receive, view: View) -> None:
+    """End the view when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    view.close()
+
+
+async def _body(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+def _together(seen: Seen, view: View) -> bytes:
+    """An event, with those that wait behind it."""
+    first = frame(seen)
+    following = view.take()
+    if following is None:
+        return first
+    frames, size = [first], len(first)
+    while following is not None:
+        frames.append(frame(following))
+        size += len(frames[-1])
+        following = view.take() if size < _LONGEST else None
+    return b"".join(frames)
+
+
+def frame(seen: Seen) -> bytes:
+    """One event in the form of server-sent events."""
+    if not seen.type:
+        return _BEAT
+    # Only an edited trail has a type with line breaks in it.
+    kind = "".join(seen.type.splitlines()).encode("utf-8", "replace")
+    if not seen.id:
+        return b"event: %b\ndata: %b\n\n" % (kind, seen.data)
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (seen.id.encode(), kind, seen.data)

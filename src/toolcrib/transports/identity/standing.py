@@ -1,0 +1,80 @@
+"""What a caller is held to and may choose from, by what the configuration says of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from toolcrib.core.context import LOCAL
+from toolcrib.core.principal import Principal
+from toolcrib.core.serving import ServeSettings
+from toolcrib.host.host import ToolHost
+from toolcrib.transports.caller import PREFIX, RIGHTS
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.identity.claims import Holder
+
+
+class Standing(NamedTuple):
+    """Who a caller is, what it is held to, and what it may choose from (None: anything)."""
+
+    principal: Principal
+    profile: str | None
+    profiles: frozenset[str] | None
+    expires: float | None = None
+    """Seconds since 1970; None means never."""
+
+
+def configured(host: ToolHost, settings: ServeSettings, name: str, profile: str | None) -> Standing:
+    """A principal of the configuration. Raises `Fault` for one that there is not."""
+    who = host.config.principals.get(name)
+    if who is None:
+        raise Fault("unauthenticated", f"there is no principal {name!r} any more")
+    allowed = host.config.principal_profiles.get(name)
+    held = _held(host, profile, settings.http.profile, name, allowed)
+    return Standing(who, held, frozenset(allowed or ()))
+
+
+def operator(host: ToolHost, profile: str | None) -> Standing:
+    """Whoever runs the host: every right, any profile (unless the principal `local` is limited)."""
+    who = host.config.principals.get(LOCAL.name, LOCAL)
+    rights = {f"{PREFIX}{right}" for right in RIGHTS}
+    who = Principal(who.name, who.roles, who.permissions | rights, who.attributes)
+    allowed = host.config.principal_profiles.get(LOCAL.name)
+    chosen = profile or host.callers.default
+    if allowed is not None and chosen not in allowed:
+        chosen = allowed[0] if allowed else None
+    return Standing(who, chosen, None if allowed is None else frozenset(allowed))
+
+
+def claimed(host: ToolHost, settings: ServeSettings, who: Holder, profile: str | None) -> Standing:
+    """The holder of verified claims, which may name its profiles."""
+    name = who.principal.name
+    allowed = host.config.principal_profiles.get(name)
+    if who.profiles is None:
+        held = _held(host, profile, settings.http.profile, name, allowed)
+        return Standing(who.principal, held, frozenset(allowed or ()))
+    known = [each for each in who.profiles if each in host.config.profiles]
+    usable = tuple(each for each in known if allowed is None or each in allowed)
+    if not usable:
+        # The usual profile may be wider than what the issuer meant.
+        raise Fault("unauthenticated", f"no profile that the token names is for {name} here")
+    return Standing(who.principal, usable[0], frozenset(usable))
+
+
+def _held(
+    host: ToolHost,
+    own: str | None,
+    usual: str | None,
+    name: str,
+    allowed: tuple[str, ...] | None,
+) -> str | None:
+    """The profile of a caller that names none: its own, the usual one where it may use it, else
+    the first it may use."""
+    profiles = host.config.profiles
+    chosen = own or usual or host.callers.default
+    if own is None and allowed is not None and chosen not in allowed:
+        chosen = allowed[0] if allowed else None
+    if chosen is None and not profiles and allowed is None:
+        return None
+    if chosen not in profiles or (allowed is not None and chosen not in allowed):
+        raise Fault("unauthenticated", f"there is no profile that {name} could be held to")
+    return chosen

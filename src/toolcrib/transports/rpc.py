@@ -1,0 +1,409 @@
+"""One client's connection: the list of methods as JSON-RPC, everything at the same time.
+
+Each request has a task of its own, answers come in the order in which they are ready, and a
+cancel or an approval arrives while calls run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Literal, cast
+
+import msgspec
+
+from toolcrib.core.jsontext import MAX_DEPTH
+from toolcrib.core.result import ToolResult
+from toolcrib.protocol import jsonrpc
+from toolcrib.protocol.jsonrpc import Id, Notification, Request, Response, Wrong
+from toolcrib.transports import models as m
+from toolcrib.transports.caller import Caller
+from toolcrib.transports.calls import keyed_id
+from toolcrib.transports.client_tools import ClientTools
+from toolcrib.transports.faults import PARSE_ERROR, Fault
+from toolcrib.transports.outgoing import MUCH, Outlet
+from toolcrib.transports.pushes import Pushes, Questions
+from toolcrib.transports.service import Service
+from toolcrib.transports.subscriptions import Subscriptions
+
+_log = logging.getLogger("toolcrib")
+_encode = msgspec.json.Encoder().encode
+MOST_REQUESTS = 1000
+"""Requests of one connection that are not answered yet; more are refused."""
+_AGAIN = 0.02
+"""Seconds until a call is cancelled again that could not be reached at that moment."""
+_PATIENCE = 5.0
+"""Seconds for calls to end that were cancelled with their connection."""
+
+
+class _Batch:
+    """The answers to the messages of one text, sent together."""
+
+    __slots__ = ("answers", "open")
+
+    def __init__(self) -> None:
+        self.open = 1
+        """How many answers are still to come; one for the reading of the batch itself."""
+        self.answers: list[bytes] = []
+
+
+class Open:
+    """A request that is not answered yet."""
+
+    __slots__ = (
+        "batch",
+        "call_id",
+        "cancelled",
+        "id",
+        "key",
+        "listener",
+        "method",
+        "params",
+        "questions",
+        "task",
+    )
+
+    def __init__(
+        self,
+        listener: Connection,
+        key: object,
+        id: Id,
+        method: str,
+        params: Any,
+        batch: _Batch | None = None,
+    ) -> None:
+        self.listener = listener
+        self.key = key
+        """What it is found by: its id, or itself for a notification."""
+        self.id = id
+        self.method = method
+        self.params = params
+        self.batch = batch
+        self.call_id: str | None = None
+        """The call it made, if it made one."""
+        self.cancelled = False
+        self.task: asyncio.Task[None] | None = None
+        self.questions: Questions | None = None
+        """What people were asked about the call."""
+
+
+class _CallFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The message that comes most, with its members in the order in which most write them."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["tools.call"]
+    params: m.ToolsCall
+
+
+_decode_call = msgspec.json.Decoder(_CallFrame).decode
+
+
+class Connection:
+    """Reads what one client sends, and answers. Belongs to one loop."""
+
+    def __init__(
+        self,
+        service: Service,
+        caller: Caller,
+        out: Outlet,
+        *,
+        max_bytes: int,
+        most_requests: int = MOST_REQUESTS,
+    ) -> None:
+        self.caller = caller
+        self.closed = False
+        self._service = service
+        self._out = out
+        self._max_bytes = max_bytes
+        self._most = most_requests
+        self._loop = asyncio.get_running_loop()
+        self._open: dict[object, Open] = {}
+        self._asked: dict[Id, asyncio.Future[Response]] = {}
+        self._count = 0
+        self._pushes = Pushes.of(service.host)
+        self._pushes.add(self)
+        self._tools = ClientTools(self, service.host)
+        self._events = Subscriptions(service, caller, out)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that the connection is."""
+        return None if self.caller.session is None else self.caller.session.id
+
+    # What comes in.
+
+    def take(self, text: bytes | str) -> None:
+        """Take one text; what has to be done goes on by itself."""
+        one = self.plain_call(text)
+        if one is None:
+            self.receive(text)
+        else:
+            one.task = self._loop.create_task(self.serve_call(one))
+
+    def receive(self, text: bytes | str) -> None:
+        """The same for texts that are no plain call."""
+        read = jsonrpc.read(text, max_bytes=self._max_bytes)
+        if type(read) is Request:
+            self._request(read, None)
+        elif type(read) is not list:
+            self._take(read, None)
+        else:
+            batch = _Batch()
+            for message in read:
+                if type(message) is Request:
+                    self._request(message, batch)
+                else:
+                    self._take(message, batch)
+            self._settle(batch)
+
+    def plain_call(self, text: bytes | str) -> Open | None:
+        """The call that a text is, for `serve_call`; None for any other, which is for
+        `receive`."""
+        frame = self._quick(text)
+        if frame is None:
+            return None
+        one = self._open[frame.id] = Open(self, frame.id, frame.id, "tools.call", frame.params)
+        return one
+
+    def _quick(self, text: bytes | str) -> _CallFrame | None:
+        """A plain call, read at once; None for anything else, which is looked at closely.
+
+        That it reads the same when written again proves what `jsonrpc.strict` proves.
+        """
+        try:
+            data = text.encode() if isinstance(text, str) else text
+            if len(data) > self._max_bytes or data.count(b"{") + data.count(b"[") > MAX_DEPTH:
+                return None
+            frame = _decode_call(data)
+            if _encode(frame) != data or frame.id in self._open or len(self._open) >= self._most:
+                return None
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        asked = frame.params
+        return frame if asked.key is None and asked.wait is None else None
+
+    def refuse(self, fault: Fault) -> None:
+        """Answer something that could not even be read."""
+        self._out.push(_refusal(None, fault))
+
+    def _take(self, read: Any, batch: _Batch | None) -> None:
+        if type(read) is Response:
+            self._answered(read)
+        elif type(read) is Notification:
+            self._told(read)
+        elif type(read) is Wrong:
+            kind = "not_json" if read.code == PARSE_ERROR else "not_a_request"
+            self._reply(batch, _refusal(read.id, Fault(kind, read.message)))
+
+    def _request(self, read: Request, batch: _Batch | None) -> None:
+        if read.id in self._open:
+            # Answered under no id: under its own it would pass for the first one's answer.
+            text = f"the id {read.id!r} belongs to a request that is not answered yet"
+            self._reply(batch, _refusal(None, Fault("not_a_request", text)))
+        elif len(self._open) >= self._most:
+            text = f"{self._most} requests of this connection are not answered yet"
+            self._reply(batch, _refusal(read.id, Fault("too_many_calls", text)))
+        else:
+            if batch is not None:
+                batch.open += 1
+            self._begin(Open(self, read.id, read.id, read.method, read.params, batch))
+
+    def _told(self, read: Notification) -> None:
+        if read.method == "client.progress":
+            self._tools.progress(read.params)
+        elif len(self._open) < self._most:
+            one = Open(self, None, None, read.method, read.params)
+            one.key = one
+            self._begin(one)
+
+    def _begin(self, one: Open) -> None:
+        self._open[one.key] = one
+        one.task = self._loop.create_task(self._serve(one))
+
+    # What goes out.
+
+    async def _serve(self, one: Open) -> None:
+        """Do what one request asks, and answer it."""
+        try:
+            answer = _encode(await self._do(one))
+            frame = jsonrpc.result(one.id, answer)
+        except Fault as fault:
+            frame = _refusal(one.id, fault)
+        except asyncio.CancelledError:
+            if self.closed or not one.cancelled:
+                raise
+            frame = _refusal(one.id, Fault("cancelled"))
+        except Exception:
+            _log.exception("the method %s failed", one.method)
+            frame = _refusal(one.id, Fault("unexpected_failure"))
+        finally:
+            self._open.pop(one.key, None)
+        if one.batch is not None:
+            self._reply(one.batch, frame)
+            self._settle(one.batch)
+        elif one.key is not one and self._out.give(frame, bool(self._open)):
+            await self._out.flush()
+
+    async def serve_call(self, one: Open) -> None:
+        """The same for a plain call."""
+        service, asked = self._service, one.params
+        one.call_id = call_id = service.new_call_id()
+        followed = self._pushes.calls
+        followed[call_id] = one
+        try:
+            result = await service.place(
+                self.caller,
+                asked.name,
+                asked.arguments,
+                session=asked.session,
+                profile=asked.profile,
+                timeout=asked.timeout,
+                call_id=call_id,
+            )
+            frame = jsonrpc.result(one.id, _encode(result))
+        except Exception:
+            _log.exception("a call failed outside of its path")
+            frame = _refusal(one.id, Fault("unexpected_failure"))
+        finally:
+            del followed[call_id], self._open[one.key]
+        if self._out.give(frame, bool(self._open)):
+            await self._out.flush()
+
+    def _reply(self, batch: _Batch | None, frame: bytes) -> None:
+        if batch is None:
+            self._out.push(frame)
+        else:
+            batch.answers.append(frame)
+
+    def _settle(self, batch: _Batch) -> None:
+        batch.open -= 1
+        if not batch.open and batch.answers:
+            self._out.push(jsonrpc.batch(batch.answers))
+
+    def notify(self, method: str, params: Any, *, droppable: bool = False) -> None:
+        """Tell the client something; what may be dropped is when it reads too slowly."""
+        late = self.closed or self.caller.badge.over
+        if not late and not (droppable and self._out.waiting >= MUCH):
+            self._out.push(jsonrpc.notification(method, _encode(params)))
+
+    def ask(self, method: str, params: Any) -> asyncio.Future[Response]:
+        """Ask the client for something. The answer is a response of its own, or a `Fault`
+        (`client_gone`)."""
+        future: asyncio.Future[Response] = self._loop.create_future()
+        if self.closed or self.caller.badge.over:
+            future.set_exception(Fault("client_gone"))
+            return future
+        self._count += 1
+        name = f"host-{self._count}"
+        self._asked[name] = future
+        future.add_done_callback(lambda _: self._asked.pop(name, None))
+        self._out.push(jsonrpc.request(name, method, _encode(params)))
+        return future
+
+    def _answered(self, read: Response) -> None:
+        future = self._asked.get(read.id)
+        if future is not None and not future.done():
+            future.set_result(read)
+
+    # The methods.
+
+    async def _do(self, one: Open) -> Any:
+        method, params = one.method, one.params
+        if method == "tools.call":
+            return await self._call(one)
+        if method == "calls.cancel" and isinstance(params, dict) and "request" in params:
+            return self._cancel_request(cast("dict[str, Any]", params))
+        if method == "tools.register":
+            return self._tools.register(_typed(method, params, m.ToolsRegister))
+        if method == "tools.unregister":
+            return self._tools.unregister(_typed(method, params, m.ToolsUnregister))
+        if method == "events.subscribe":
+            return await self._events.add(_typed(method, params, m.EventsSubscribe))
+        if method == "events.unsubscribe":
+            return self._events.remove(_typed(method, params, m.EventsUnsubscribe))
+        return await self._service.handle(self.caller, method, params)
+
+    async def _call(self, one: Open) -> ToolResult | m.CallState:
+        service, caller = self._service, self.caller
+        try:
+            asked = msgspec.convert(one.params, m.ToolsCall)
+        except msgspec.ValidationError:
+            return await service.handle(caller, "tools.call", one.params)  # says what is wrong
+        key = asked.key
+        one.call_id = call_id = service.new_call_id() if key is None else keyed_id(caller, key)
+        followed = self._pushes.calls
+        mine = followed.setdefault(call_id, one) is one
+        try:
+            return await service.calls.run(caller, asked, call_id=call_id)
+        finally:
+            if mine:
+                del followed[call_id]
+
+    def _cancel_request(self, params: dict[str, Any]) -> m.Cancelled:
+        """Stop what one of this connection's own requests does."""
+        asked: Any = params["request"]
+        if len(params) > 1 or not (asked is None or type(asked) in (str, int)):
+            raise Fault("invalid_request", "calls.cancel takes the id of a call, or of a request")
+        one = self._open.get(asked)
+        if one is None:
+            return m.Cancelled(cancelled=False)
+        self._cancel(one)
+        return m.Cancelled(cancelled=True)
+
+    def _cancel(self, one: Open) -> None:
+        if self._open.get(one.key) is not one or one.task is None:
+            return
+        one.cancelled = True
+        if one.method != "tools.call":
+            one.task.cancel()
+        elif one.call_id is None or not self._service.calls.cancel(one.call_id):
+            # It has not begun, or is at a point where it cannot be stopped: in a moment it can.
+            self._loop.call_later(_AGAIN, self._cancel, one)
+
+    # Its end.
+
+    async def drain(self, seconds: float) -> None:
+        """Let what runs end and be answered; what takes too long is left to `close`."""
+        end = self._loop.time() + seconds
+        while self._open and not self.closed and self._loop.time() < end:
+            tasks = {one.task for one in self._open.values() if one.task is not None}
+            left = max(0.0, end - self._loop.time())
+            await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        """Stop the calls made here and end the session; questions to people stay. Calling it again
+        does nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        self._pushes.remove(self)
+        for future in list(self._asked.values()):
+            if not future.done():
+                future.set_exception(Fault("client_gone"))
+        await self._events.close()
+        mine = asyncio.current_task()
+        tasks = {one.task for one in self._open.values()}
+        running = {task for task in tasks if task is not None and task is not mine}
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_PATIENCE)
+        session = self.caller.session
+        if session is not None:
+            try:
+                await session.close()
+            except Exception:
+                _log.exception("the session %s could not be closed", session.id)
+
+
+def _typed(method: str, params: Any, model: type[Any]) -> Any:
+    try:
+        return msgspec.convert({} if params is None else params, model)
+    except msgspec.ValidationError as error:
+        text = str(error).replace("Object", "the request").replace(" - at `$", " at `")
+        raise Fault("invalid_request", f"{method}: {text}") from None
+
+
+def _refusal(id: Id, fault: Fault) -> bytes:
+    return jsonrpc.error(id, fault.code, fault.message, _encode(fault.result()))

@@ -1,0 +1,178 @@
+"""Tools as callers see them: listed by pages, found by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from toolcrib.core.spec import ToolSpec
+from toolcrib.errors import NotFound
+from toolcrib.host.host import ToolHost
+from toolcrib.host.session import Session
+from toolcrib.host.tool import Tool
+from toolcrib.transports.caller import Caller
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.models import (
+    MOST_LISTED,
+    Found,
+    ToolsFound,
+    ToolsList,
+    ToolsPage,
+    ToolView,
+)
+
+_WORD = re.compile(r"[a-z0-9]+").findall
+_SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
+_NAME, _TITLE, _TAG, _TEXT = 4.0, 3.0, 2.0, 1.0
+
+
+def tool_view(
+    spec: ToolSpec, unavailable: str | None = None, revision: str | None = None
+) -> ToolView:
+    """What a caller may know of a tool."""
+    return ToolView(
+        name=spec.name,
+        wire_name=spec.wire_name,
+        title=spec.title,
+        description=spec.description,
+        kind=spec.kind,
+        input_schema=dict(spec.input_schema),
+        output_schema=None if spec.output_schema is None else dict(spec.output_schema),
+        effects=None if spec.effects is None else sorted(spec.effects),
+        idempotent=spec.idempotent,
+        scope=spec.scope,
+        version=spec.version,
+        category=spec.category,
+        tags=sorted(spec.tags),
+        permissions=sorted(spec.permissions),
+        requires_approval=spec.requires_approval,
+        timeout=spec.timeout,
+        digest=spec.digest,
+        unavailable=unavailable,
+        revision=revision,
+    )
+
+
+def callable_tools(
+    host: ToolHost,
+    caller: Caller,
+    profile: str | None,
+    session: str | Session | None,
+    as_: str | None = None,
+) -> Sequence[Tool]:
+    """The tools the caller may call, in the order of their names. Raises `Fault`."""
+    if as_ is not None:
+        caller.need("audit")
+    elif not caller.may_use(profile):
+        raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
+    held = session if session is not None else caller.session
+    plain = held is None and as_ is None
+    chosen = profile or (caller.profile if plain else None)
+    try:
+        return host.tools(
+            profile=chosen,
+            principal=as_ or caller.principal,
+            session=None if as_ is not None else held,
+        )
+    except NotFound as error:
+        raise Fault("not_found", str(error)) from None
+
+
+def callable_tool(
+    host: ToolHost, caller: Caller, name: str, profile: str | None, session: str | Session | None
+) -> ToolView:
+    """One tool, by its name, `name@version` or wire name. Raises `Fault`."""
+    if not caller.may_use(profile):
+        raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
+    held = session if session is not None else caller.session
+    chosen = profile or (caller.profile if held is None else None)
+    found = host.callers.resolve(caller.principal, chosen, held)
+    if found.problem is not None:
+        reason = "not_found" if found.reason == "unauthenticated" else "not_permitted"
+        raise Fault(reason, found.problem)
+    plan = host.calling.plan(name, found.profile, found.session)
+    if plan is None or not plan.listed(found.who):
+        raise Fault("unknown_tool", f"{name}: no such tool, or none that may be called")
+    down = None if plan.outage is None else plan.outage.message
+    return tool_view(plan.spec, down, plan.revision)
+
+
+def page(tools: Sequence[Tool], asked: ToolsList, missing: Sequence[str] = ()) -> ToolsPage:
+    """One page of those that fit. The cursor is the last name of the page before, so that tools
+    which come or go meanwhile neither repeat nor hide others."""
+    if not 1 <= asked.limit <= MOST_LISTED:
+        raise Fault("invalid_request", f"limit is {asked.limit}; it can be 1 to {MOST_LISTED}")
+    fit = [
+        tool
+        for tool in tools
+        if (asked.prefix is None or tool.name.startswith(asked.prefix))
+        and asked.category in (None, tool.spec.category)
+        and asked.kind in (None, tool.spec.kind)
+        and (asked.tag is None or asked.tag in tool.spec.tags)
+    ]
+    after = asked.cursor
+    rest = fit if after is None else [tool for tool in fit if tool.name > after]
+    shown = rest[: asked.limit]
+    return ToolsPage(
+        tools=[tool_view(tool.spec, tool.unavailable) for tool in shown],
+        total=len(fit),
+        next=shown[-1].name if len(rest) > len(shown) else None,
+        missing=list(missing),
+    )
+
+
+class _Weighed(msgspec.Struct, order=True):
+    minus: float
+    name: str
+
+
+def search(tools: Sequence[Tool], query: str, limit: int) -> ToolsFound:
+    """Those whose name, title, tags or description hold the words; names weigh most."""
+    if not 1 <= limit <= MOST_LISTED:
+        raise Fault("invalid_request", f"limit is {limit}; it can be 1 to {MOST_LISTED}")
+    words = dict.fromkeys(_words(query))
+    if not words:
+        raise Fault("invalid_request", "query has no word in it")
+    known = {tool.name: tool for tool in tools}
+    found: list[_Weighed] = []
+    for name, tool in known.items():
+        score = _score(tool.spec, words)
+        if score:
+            found.append(_Weighed(-score, name))
+    best = sorted(found)[:limit]
+    return ToolsFound(
+        tools=[
+            Found(
+                tool=tool_view(known[hit.name].spec, known[hit.name].unavailable), score=-hit.minus
+            )
+            for hit in best
+        ]
+    )
+
+
+def _words(text: str) -> list[str]:
+    return _WORD(_SPLIT(" ", text).lower())
+
+
+def _score(spec: ToolSpec, words: dict[str, None]) -> float:
+    fields = (
+        (_NAME, _words(spec.name)),
+        (_TITLE, _words(spec.title or "")),
+        (_TAG, [w for tag in (*spec.tags, spec.category or "") for w in _words(tag)]),
+        (_TEXT, _words(spec.description)),
+    )
+    score, hits = 0.0, 0
+    for word in words:
+        best = max((weight * _fit(word, among) for weight, among in fields), default=0.0)
+        score += best
+        hits += best > 0
+    return score * hits / len(words)
+
+
+def _fit(word: str, among: Sequence[str]) -> float:
+    """1 for the word itself, less for one that begins with it."""
+    if word in among:
+        return 1.0
+    return 0.5 if any(other.startswith(word) for other in among) else 0.0

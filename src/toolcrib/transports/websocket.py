@@ -1,0 +1,196 @@
+"""The WebSocket door: text frames are JSON-RPC messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from toolcrib.transports.caller import Caller
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.outgoing import MUCH, Outgoing
+from toolcrib.transports.rpc import Connection
+from toolcrib.transports.service import Service
+
+_log = logging.getLogger("toolcrib")
+PROTOCOL = "toolcrib.v1"
+"""The subprotocol; accepted when a client offers it, and not asked for."""
+NOT_TEXT = 1003
+POLICY = 1008
+TOO_BIG = 1009
+FAILED = 1011
+RESTARTING = 1012
+LATER = 1013
+LOOK = 1.0
+"""Seconds between two looks at whether credentials still hold."""
+_LONGEST_REASON = 120
+"""Bytes; the standard leaves room for 123."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class _Ended(Exception):
+    """The connection is to be closed, with this code and reason."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class _Socket:
+    """One accepted WebSocket."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._reader: asyncio.Task[None] | None = None
+        self.ended: asyncio.Future[_Ended | None] = self._loop.create_future()
+        """Done when the client has gone, or this side wants to end it."""
+        self.out = Outgoing(self._send_text, gone=self._gone)
+
+    def _send_text(self, frame: bytes) -> Awaitable[None]:
+        return self._send({"type": "websocket.send", "text": frame.decode()})
+
+    def _gone(self, why: str) -> None:
+        self.end(_Ended(POLICY, why))
+
+    def end(self, how: _Ended | None) -> None:
+        """Have it closed; None when the client did it."""
+        if not self.ended.done():
+            self.ended.set_result(how)
+
+    def start(self, connection: Connection, max_bytes: int) -> None:
+        """Begin to read."""
+        self._connection = connection
+        self._max_bytes = max_bytes
+        self._read_on()
+
+    def _read_on(self) -> None:
+        self._reader = self._loop.create_task(self._read())
+
+    async def _read(self) -> None:
+        """Hand over what the client sends. A call that is done at once is done here; when one takes
+        longer another task reads on, and this one belongs to that call."""
+        connection, out = self._connection, self.out
+        mine = asyncio.current_task()
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] == "websocket.disconnect":
+                    self.end(None)
+                    return
+                text = message.get("text")
+                if text is None:
+                    raise _Ended(NOT_TEXT, "messages are text frames with JSON-RPC")
+                if len(text) > self._max_bytes:
+                    raise _Ended(TOO_BIG, f"a message has at most {self._max_bytes} bytes")
+                call = connection.plain_call(text)
+                if call is None:
+                    connection.receive(text)
+                else:
+                    call.task = mine
+                    turn = self._loop.call_soon(self._read_on)
+                    await connection.serve_call(call)
+                    turn.cancel()
+                    if self._reader is not mine:
+                        return
+                if out.waiting >= MUCH:
+                    await out.room()
+        except _Ended as how:
+            self.end(how)
+        except Exception:
+            _log.exception("a WebSocket broke off")
+            self.end(_Ended(FAILED, "unexpected_failure"))
+
+    async def stop(self) -> None:
+        """Read no more."""
+        reader = self._reader
+        if reader is not None:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def close(self, how: _Ended) -> None:
+        """Say goodbye; a client that is gone does not hear it."""
+        self.out.close()
+        reason = how.reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
+        message = {"type": "websocket.close", "code": how.code, "reason": reason}
+        with suppress(Exception):  # whatever the server raises for a client that is gone
+            await asyncio.wait_for(self._send(message), 1.0)
+
+
+class _Sockets:
+    """The open WebSockets of one service."""
+
+    def __init__(self) -> None:
+        self.open: set[tuple[_Socket, Connection]] = set()
+        self._look()
+
+    def _look(self) -> None:
+        """End those whose credentials do not hold any more, also when they say nothing."""
+        self.timer = asyncio.get_running_loop().call_later(LOOK, self._look)
+        for socket, connection in self.open:
+            if connection.caller.badge.over:
+                socket.end(_Ended(POLICY, "unauthenticated"))
+
+
+_sockets: dict[Service, _Sockets] = {}
+"""Of services that have some."""
+
+
+async def serve_websocket(
+    service: Service, caller: Caller, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serve one WebSocket until it ends. Who calls, and from where, was checked before."""
+    await receive()  # the handshake
+    offered: list[str] = list(scope.get("subprotocols") or ())
+    accept: dict[str, Any] = {"type": "websocket.accept"}
+    if PROTOCOL in offered:
+        accept["subprotocol"] = PROTOCOL
+    await send(accept)
+    socket = _Socket(receive, send)
+    try:
+        if service.stopping:
+            raise _Ended(RESTARTING, "host_stopping")
+        session = await service.open_session(caller.at(None, "websocket"), lasting=False)
+    except Fault as fault:
+        code = LATER if fault.row.retry == "yes" else POLICY
+        await socket.close(_Ended(code, f"{fault.reason}: {fault.message}"))
+        return
+    except _Ended as how:
+        await socket.close(how)
+        return
+    limit = service.settings.http.max_body
+    connection = Connection(service, caller.at(session, "websocket"), socket.out, max_bytes=limit)
+    both = (socket, connection)
+    sockets = _sockets.get(service) or _sockets.setdefault(service, _Sockets())
+    sockets.open.add(both)
+    socket.start(connection, limit)
+    how: _Ended | None = None
+    try:
+        how = await socket.ended
+    finally:
+        sockets.open.discard(both)
+        if not sockets.open and _sockets.pop(service, None) is not None:
+            sockets.timer.cancel()
+        await socket.stop()
+        if how is not None:
+            await socket.close(how)
+        socket.out.close()
+        await connection.close()
+
+
+async def close_websockets(service: Service, seconds: float) -> None:
+    """Let what the clients asked for end, for so many seconds; then close every WebSocket because
+    the host stops."""
+    sockets = _sockets.get(service)
+    both = [] if sockets is None else list(sockets.open)
+    await asyncio.gather(*(connection.drain(seconds) for _, connection in both))
+    for socket, _ in both:
+        await socket.out.finish(1.0)
+        socket.end(_Ended(RESTARTING, "host_stopping"))

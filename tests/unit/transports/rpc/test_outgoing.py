@@ -1,0 +1,97 @@
+"""What waits for a client that reads slowly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from executing import until
+from toolcrib.transports.outgoing import MUCH, Outgoing
+
+
+class Wire:
+    """Takes messages when it is open."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.open = asyncio.Event()
+        self.broken = False
+        self.gone: list[str] = []
+
+    async def send(self, frame: bytes) -> None:
+        await self.open.wait()
+        if self.broken:
+            raise ConnectionError
+        self.sent.append(frame)
+
+
+def made(wire: Wire, **given: Any) -> Outgoing:
+    return Outgoing(wire.send, gone=wire.gone.append, **given)
+
+
+async def test_messages_leave_in_order() -> None:
+    wire = Wire()
+    out = made(wire)
+    out.push(b"1")
+    assert out.give(b"2", False) is False  # somebody carries already
+    out.push(b"3")
+    await asyncio.sleep(0)
+    assert (wire.sent, out.waiting) == ([], 3)
+    wire.open.set()
+    await out.finish(5)
+    assert (wire.sent, out.waiting) == ([b"1", b"2", b"3"], 0)
+
+
+async def test_whoever_has_time_carries() -> None:
+    wire = Wire()
+    wire.open.set()
+    out = made(wire)
+    assert out.give(b"1", False) is True
+    await out.flush()
+    assert wire.sent == [b"1"]
+
+
+async def test_a_client_that_does_not_read_is_given_up() -> None:
+    wire = Wire()
+    out = made(wire, most=1000)
+    for _ in range(12):
+        out.push(b"x" * 100)
+    assert wire.gone == ["slow_reader"]
+    assert (out.closed, out.waiting) == (True, 0)
+    out.push(b"more")
+    await asyncio.sleep(0)
+    assert (wire.sent, wire.gone) == ([], ["slow_reader"])
+
+
+async def test_a_client_that_went_away() -> None:
+    wire = Wire()
+    wire.broken = True
+    wire.open.set()
+    out = made(wire)
+    out.push(b"1")
+    await until(lambda: out.closed)
+    assert wire.gone == ["client_gone"]
+
+
+async def test_room_comes_with_reading() -> None:
+    wire = Wire()
+    out = made(wire)
+    await out.room()
+    out.push(b"x" * MUCH)
+    waiting = asyncio.ensure_future(out.room())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    wire.open.set()
+    await waiting
+
+
+async def test_closing_lets_everybody_go() -> None:
+    wire = Wire()
+    out = made(wire)
+    out.push(b"x" * MUCH)
+    waiting = asyncio.ensure_future(out.room())
+    await asyncio.sleep(0.01)
+    out.close()
+    await waiting
+    await out.finish(0.01)
+    assert wire.gone == []
