@@ -4,12 +4,14 @@
 #   PYTHON=python3.13 make test     which interpreter builds the environment
 #   VENV=/elsewhere/env make test   where the environment stands
 #   make test PYTEST_FLAGS='-k grants -x'
+#   make serve SERVE_FLAGS='--listen 8701'
 #   make lock LOCK_FLAGS=--upgrade
 
 VENV ?= .venv
 BENCH_VENV ?= .bench-venv
 PYTHON ?=
 PYTEST_FLAGS ?=
+SERVE_FLAGS ?=
 LOCK_FLAGS ?=
 
 RUN := $(VENV)/bin/python
@@ -20,13 +22,16 @@ READY := $(VENV)/.toolcrib-$(HERE)
 BENCH_READY := $(BENCH_VENV)/.toolcrib-$(HERE)
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test system check bench docs lock
+.PHONY: help serve demo test system check bench docs lock
 .DELETE_ON_ERROR:
 
 help: ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST))
 
-serve: $(READY) ## run the quick start: calls, a denial and an approval, in this terminal
+serve: $(READY) ## serve the quick start on 127.0.0.1:8700; approvals are asked in this terminal
+	@$(RUN) -m toolcrib serve --config examples/quickstart/toolcrib.yaml $(SERVE_FLAGS)
+
+demo: $(READY) ## a scripted round at the quick start: calls, a denial and an approval
 	$(RUN) examples/quickstart/demo.py
 
 test: check system ## everything CI runs: the static checks, then all tests

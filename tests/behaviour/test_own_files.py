@@ -308,3 +308,23 @@ async def test_a_store_of_a_plug_in(tmp_path: Path) -> None:
     host.registrar.stores["other"] = lambda name: SqliteStore(tmp_path / name)
     async with host:
         assert tmp_path / "name.key" in host.entries.workshop(None).hidden
+
+
+async def test_tokens_and_the_keys_of_doors_are_among_them(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "keys" / "door.key").write_text("PRIVATE KEY of the door")
+    (tmp_path / "keys" / "door.pem").write_text("CERTIFICATE of the door")
+    (tmp_path / "keys" / "tokens.json").write_text('{"tokens": {}}')
+    serve = {
+        "tokens_file": "keys/tokens.json",
+        "http": {"tls": {"certificate": "keys/door.pem", "key": "keys/door.key"}},
+    }
+    look = tool("shell", ["cat", "keys/door.key", "keys/tokens.json", "keys/door.pem"])
+    look["config"]["exit_codes"] = [0, 1]
+    look["config"]["sandbox"] = "box"
+    boxes = {"box": {"type": "bubblewrap", "read": ["."]}}
+    host = load("state", [look], serve=serve, sandboxes=boxes)
+    async with host:
+        said = str((await host.call("t")).to_dict())
+    assert "CERTIFICATE of the door" in said, "what is not secret can be read"
+    assert "PRIVATE KEY" not in said
+    assert '"tokens"' not in said

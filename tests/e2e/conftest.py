@@ -148,6 +148,22 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def command_environment(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """An environment in which a shell finds this `toolcrib`."""
+
+    def made() -> dict[str, str]:
+        programs = tmp_path_factory.mktemp("programs")
+        program = programs / "toolcrib"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m toolcrib "$@"\n')
+        program.chmod(0o755)
+        given = environment()
+        path = os.pathsep.join((str(programs), given.get("PATH", os.defpath)))
+        return {**given, "PATH": path}
+
+    return made
+
+
 @pytest.fixture(scope="session")
 def cli_in() -> type[Cli]:
     """Makes the command for a folder."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -71,13 +72,13 @@ SAME = {
 }
 MASKS = (
     # Ids, moments and durations differ from one run of a command to the next.
-    (r"--url \S+", ""),
+    (r"\s*--url \S+", ""),
     (r"\b[akgs][0-9a-f]{8,40}\b", "ID"),
     (r"\b[0-9a-f]{6,}-[0-9a-f]+\b", "ID"),
     (r'"(call_id|id|request)": "[^"]*"', r'"\1": "ID"'),
     (r'"(key|created|expires|time|since|door|run)": ("[^"]*"|[0-9.]+)', r'"\1": "X"'),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d( \w+)?", "WHEN"),
-    (r"\b\d+(\.\d+)? ?m?s\b", "LONG"),
+    (r"\b(\d+h)?(\d+m)?\d+(\.\d+)? ?m?s\b|\b(\d+h)?\d+m\b", "LONG"),
     (r"[ \t]+", " "),
 )
 
@@ -94,24 +95,24 @@ def world(starter, cli_in, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parity")
     shutil.copytree(starter, folder, dirs_exist_ok=True)
     cli = cli_in(folder)
+    text = (folder / "toolcrib.yaml").read_text()
+    cli.write("toolcrib.yaml", text + "    approval: {timeout: 1h, remember: [once, 1h]}\n")
     with cli.serve() as running:
         cli("call", "add", "a=1", "b=2")
         cli("call", "save_note", "path=../x", "text=y", "--url", running.url)
         assert cli("call", "save_note", "path=notes/a", "text=y", "--wait", "100ms").code == 4
-        yield cli, running.url
+        call = cli("calls", "--json").json[0]["id"]
+        approval = cli("approvals", "--json").json[0]["id"]
+        known = {"call": call, "beginning": call[:-1], "approval": approval}
+        yield cli, running.url, known
 
 
 @pytest.mark.parametrize("words", SAME.values(), ids=SAME.keys())
 def test_a_command_says_the_same_here_and_there(world, words):
-    cli, url = world
-    known = {
-        "call": cli("calls", "--json").json[0]["id"],
-        "approval": cli("approvals", "--json").json[0]["id"],
-    }
-    known["beginning"] = known["call"][:-1]
+    cli, url, known = world
     typed = words.format(**known).split()
-    here = cli(*typed)
-    there = cli(*typed, "--url", url)
+    with ThreadPoolExecutor(2) as pool:
+        here, there = pool.map(lambda more: cli(*typed, *more), [(), ("--url", url)])
     assert masked(there.out) == masked(here.out)
     assert masked(there.err) == masked(here.err)
     assert there.code == here.code

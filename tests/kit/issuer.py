@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jwt
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from loopback import Answer, Handler, Seen, Server, reply, reply_json, serve
-from toolcrib.core.serving import JwtSettings
+from toolcrib.core.serving import JwtSettings, Tls
 
 NOW = 1_800_000_000.0
 
@@ -97,3 +102,32 @@ async def issuer() -> AsyncIterator[Issuer]:
     made = Issuer()
     async with serve(lambda seen: made.handle(seen)) as made.server:
         yield made
+
+
+def certificate(folder: Path, name: str, number: int, password: bytes | None = None) -> Tls:
+    """Files of a certificate for localhost that signs itself."""
+    key = rsa_key(number)
+    names = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(names)
+        .issuer_name(names)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    how = (
+        serialization.NoEncryption()
+        if password is None
+        else serialization.BestAvailableEncryption(password)
+    )
+    pem = serialization.Encoding.PEM
+    (folder / f"{name}.pem").write_bytes(made.public_bytes(pem))
+    (folder / f"{name}.key").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, how)
+    )
+    return Tls(certificate=str(folder / f"{name}.pem"), key=str(folder / f"{name}.key"))

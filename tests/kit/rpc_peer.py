@@ -12,6 +12,7 @@ from toolcrib import ToolHost
 from toolcrib.core.principal import Principal
 from toolcrib.core.serving import ServeSettings
 from toolcrib.transports.caller import PREFIX, RIGHTS, Caller
+from toolcrib.transports.reading import Reading
 from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
@@ -160,10 +161,13 @@ async def connected(
     session = await service.open_session(caller, lasting=False)
     out = Pile()
     connection = Connection(service, caller.at(session), out, max_bytes=100_000, **given)
-    out.peer = peer = Peer(connection.take)
+    texts: asyncio.Queue[str] = asyncio.Queue()
+    reading = Reading(connection, out, texts.get, lambda why: None)
+    out.peer = peer = Peer(texts.put_nowait)
     peer.connection = connection  # type: ignore[attr-defined]
     peer.out = out  # type: ignore[attr-defined]
     try:
         yield peer
     finally:
+        await reading.stop()
         await connection.close()

@@ -56,6 +56,11 @@ def tools(ledger: Ledger) -> list[Any]:
         raise ToolFailure("closed", reason="shop_closed", details={"day": "Sunday"})
 
     @tool(effects=["read"])
+    def same(a: float | None = None) -> float | None:
+        """Give back what came."""
+        return a
+
+    @tool(effects=["read"])
     def large() -> str:
         """More than the host hands over."""
         return "0123456789" * 500
@@ -70,7 +75,7 @@ def tools(ledger: Ledger) -> list[Any]:
         """Never allowed."""
         return "wiped"
 
-    return [add, work, steps, failing, large, deploy, wipe]
+    return [add, work, steps, failing, same, large, deploy, wipe]
 
 
 RELAY = "127.0.0.2"

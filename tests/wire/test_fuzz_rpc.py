@@ -218,13 +218,10 @@ BAD_FRAMES: dict[str, list[bytes]] = {
 @pytest.mark.parametrize("name", BAD_FRAMES)
 async def test_frames_that_are_none(gateway: Running, name: str) -> None:
     gateway.forget()
-    data = b"".join(BAD_FRAMES[name])
-    stream = await throw(gateway.port, opened(gateway.port) + data, patience=0.2)
-    split = await throw(gateway.port, opened(gateway.port), *BAD_FRAMES[name], patience=0.2)
-    for came in (stream, split):
-        assert statuses(came) == [101]
-        no_traces(came)
-        assert all(opcode != 1 for opcode, _ in heard(came))
+    came = await throw(gateway.port, opened(gateway.port), *BAD_FRAMES[name], patience=0.2)
+    assert statuses(came) == [101]
+    no_traces(came)
+    assert all(opcode != 1 for opcode, _ in heard(came))
     assert gateway.ran == []
 
 
@@ -258,8 +255,8 @@ async def test_handshakes_that_are_none(gateway: Running) -> None:
             kept = [line for line in HANDSHAKE if not line.startswith(f"{name}:")]
             lines = [*kept, f"{name}: {value}"]
             yield f"other {number}", request(port, "GET /v1/ws", b"", *lines, close=False) + more
-        for line in ("POST /v1/ws", "PUT /v1/ws", "GET /v1/ws HTTP/1.0", "GET /v1/ws?a=1",
-                     "GET /v1/ws/", "GET /v1%2fws", "GET /v1/tools", "GET //v1/ws", "GET /"):  # fmt: skip
+        paths = ("/v1/ws?a=1", "/v1/ws/", "/v1%2fws", "/v1/tools", "//v1/ws", "/")
+        for line in ("POST /v1/ws", "PUT /v1/ws", *(f"GET {path}" for path in paths)):
             yield line, request(port, line, b"", *HANDSHAKE, close=False) + more
         yield "bodied", request(port, "GET /v1/ws", TEXT, *HANDSHAKE, close=False) + more
         twice = (*HANDSHAKE, *HANDSHAKE)

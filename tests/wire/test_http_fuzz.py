@@ -9,17 +9,18 @@ import pytest
 
 from http_gateway import Gateway, gateway
 
+HEAD = b"Host: 127.0.0.1:%(port)d\r\n"
+CALL = b"POST /v1/tools/add/call HTTP/1.1\r\n" + HEAD + b"Content-Type: application/json\r\n"
+BODY = b'{"arguments": {"a":1,"b": 2}}'
+UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
 SEEDS = [
-    b"POST /v1/tools/add/call HTTP/1.1\r\nHost: 127.0.0.1:%(port)d\r\n"
-    b"Content-Type: application/json\r\nContent-Length: 29\r\n\r\n"
-    b'{"arguments": {"a":1,"b": 2}}',
-    b"POST /v1/tools/add/call HTTP/1.1\r\nHost: 127.0.0.1:%(port)d\r\n"
-    b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    b'1d\r\n{"arguments": {"a":1,"b": 2}}\r\n0\r\n\r\n',
-    b"GET /v1/ws HTTP/1.1\r\nHost: 127.0.0.1:%(port)d\r\nConnection: Upgrade\r\n"
-    b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    b"GET /v1/tools?limit=5&prefix=a HTTP/1.1\r\nHost: 127.0.0.1:%(port)d\r\n\r\n",
+    CALL + b"Content-Length: 29\r\n\r\n" + BODY,
+    CALL + b"Transfer-Encoding: chunked\r\n\r\n1d\r\n" + BODY + b"\r\n0\r\n\r\n",
+    b"GET /v1/ws HTTP/1.1\r\n"
+    + HEAD
+    + UPGRADE
+    + b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    b"GET /v1/tools?limit=5&prefix=a HTTP/1.1\r\n" + HEAD + b"\r\n",
 ]
 BITS = [b"\r\n", b"\r\n\r\n", b"\0", b"\xff", b":", b" ", b"%00", b"%", b"{", b"0\r\n", b"-1"]
 

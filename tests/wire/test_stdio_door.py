@@ -166,11 +166,15 @@ async def test_lines_may_come_in_pieces_and_in_heaps() -> None:
 
 async def test_a_line_that_is_too_long_is_answered_and_survived() -> None:
     async with started(max_line=10_000) as peer:
-        await peer.write(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * 300_000 + b'"}\n')
+        await peer.write(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * 300_000)
         error = (await peer.answer(None))["error"]
         assert (error["code"], error["data"]["error"]["reason"]) == (413, "request_too_large")
+        await peer.write(b'"}\n')  # it is answered before it has come to its end
         assert (await peer.call("add", {"a": 1, "b": 2}))["output"] == 3
         assert len(peer.came) == 2
+        await peer.write(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * 20_000 + b'"}\n')
+        await peer.until(lambda: len(peer.came) == 3)
+        assert peer.came[2]["error"]["code"] == 413
         fits = await peer.call("echo", {"text": "y" * 9000})
         assert fits["output"] == "y" * 9000
 

@@ -125,7 +125,8 @@ def no_url(function: Callable[..., Any]) -> Callable[..., Any]:
             raise Mistake(f"{name} is about files on this machine; --url has nothing to do with it")
         return function(**given)
 
-    return click.option("--url", metavar="URL", hidden=True)(placed)
+    text = "Refused: this is about files on this machine."
+    return click.option("--url", metavar="URL", help=text)(placed)
 
 
 def caller(function: F) -> F:

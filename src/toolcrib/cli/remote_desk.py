@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _PAUSE = 5.0
 """Seconds after which is looked again, whether or not something is said to have changed."""
 _NEWEST = 1000
+_LOOKS = (0.5, 1.0, 2.0)
+"""Seconds between looks for a question that nobody tells of."""
 _SHOWN = 3
 _ENDINGS = ("call.received", "call.finished", "call.denied")
 
@@ -45,7 +47,9 @@ class _Desk:
         self._via = "cli" if "approve" in info.rights else "client"
 
     async def ask(self, request: ApprovalRequest) -> None:
-        """Have the request answered here, or say where."""
+        """Have the request answered here, or say where; once."""
+        if self.request is not None:
+            return
         self.request = request
         self.asked.set()
         if not (self._at_terminal and self._via in request.via and await self._ask_here(request)):
@@ -70,7 +74,8 @@ class _Desk:
 
 async def place_call(client: Client, asked: Asked, arguments: dict[str, Any]) -> ToolResult:
     """One call, to its end or for as long as the caller waits for a person."""
-    desk = _Desk(client, await client.info(), asked.wait)
+    info = await client.info()
+    desk = _Desk(client, info, asked.wait)
     call = asyncio.ensure_future(
         client.call(
             asked.tool,
@@ -79,6 +84,9 @@ async def place_call(client: Client, asked: Asked, arguments: dict[str, Any]) ->
             timeout=asked.timeout,
             on_approval=desk.ask,
         )
+    )
+    looking = asyncio.ensure_future(
+        _find_question(client, desk, asked.tool, info.principal, arguments)
     )
     try:
         if asked.wait is None:
@@ -94,8 +102,9 @@ async def place_call(client: Client, asked: Asked, arguments: dict[str, Any]) ->
         request = await client.approvals.get(desk.request.id)
         return await call if request.state != "pending" else still_pending(request)
     finally:
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
+        for task in (call, looking):
+            task.cancel()
+        await asyncio.gather(call, looking, return_exceptions=True)
 
 
 async def answer_all(
@@ -116,6 +125,20 @@ async def answer_all(
                 raise Mistake(unfit(known[each].tool, each, problems)) from None
             fates.append(Answered(each, failure.message if failure else str(refused), None))
     return [*fates, *unknown]
+
+
+async def _find_question(
+    client: Client, desk: _Desk, tool: str, principal: str, arguments: dict[str, Any]
+) -> None:
+    """Look for the question of a call that is equal to one which waits already: it was asked
+    before, so nobody tells of it again."""
+    for pause in _LOOKS:
+        await asyncio.sleep(pause)
+        for request in await client.approvals.list():
+            given = {name: request.arguments.get(name) for name in arguments}
+            if (request.tool, request.principal, given) == (tool, principal, arguments):
+                await desk.ask(request)
+                return
 
 
 class There:

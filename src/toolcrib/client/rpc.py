@@ -210,7 +210,7 @@ class RpcLink:
             except TimeoutError:
                 raise CannotConnect("the connection does not come back", where=self.where) from None
         if self._broken is not None:
-            raise self._broken
+            raise self._broken.with_traceback(None)  # raised many times, it must not grow
 
     async def request(
         self,

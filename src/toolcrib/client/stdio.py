@@ -79,9 +79,7 @@ class StdioPipe:
             self._seen = len(self._waiting)
             chunk = await process.stdout.read(262_144)
             if not chunk:
-                with contextlib.suppress(TimeoutError):  # so that it can be said how it ended
-                    async with asyncio.timeout(1.0):
-                        await process.wait()
+                await _gone(process, 1.0)  # so that it can be said how it ended
                 return None
             self._waiting += chunk
             if len(self._waiting) > LONGEST:
@@ -102,12 +100,9 @@ class StdioPipe:
         if process.stdin is not None:
             process.stdin.close()
         try:
-            for kind, seconds in ((signal.SIGTERM, GRACE), (signal.SIGKILL, LAST)):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds):
-                        await process.wait()
-                        return
-                _signal(process.pid, kind)
+            if not await _gone(process, GRACE):
+                _signal(process.pid, signal.SIGTERM)
+                await _gone(process, LAST)
         finally:
             _signal(process.pid, signal.SIGKILL)
             await process.wait()
@@ -119,6 +114,15 @@ class StdioPipe:
         if code is None:
             return f"{name} closed its output"
         return f"{name} ended by signal {-code}" if code < 0 else f"{name} ended with code {code}"
+
+
+async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Whether it ends within so many seconds."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await process.wait()
+            return True
+    return False
 
 
 def _signal(group: int, kind: signal.Signals) -> None:

@@ -29,7 +29,6 @@ class Watch:
         self.on_progress = on_progress
         self.on_approval = on_approval
         self._decide = decide
-        self._asked: set[str] = set()
         self._turn = asyncio.Lock()
         self._telling: set[asyncio.Task[None]] = set()
         self._asking: set[asyncio.Task[None]] = set()
@@ -40,10 +39,9 @@ class Watch:
             self._start(self._telling, self._tell(self.on_progress, fraction, message))
 
     def approval(self, request: ApprovalRequest) -> None:
-        """A person has to answer; each request is told once."""
-        if self.on_approval is None or request.id in self._asked or request.state != "pending":
+        """A person has to answer."""
+        if self.on_approval is None or request.state != "pending":
             return
-        self._asked.add(request.id)
         self._start(self._asking, self._ask(self.on_approval, request))
 
     async def finish(self) -> None:

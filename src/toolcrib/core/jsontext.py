@@ -11,6 +11,8 @@ from itertools import chain, islice
 from math import isfinite, isinf
 from typing import Any, NoReturn, cast
 
+import msgspec
+
 from toolcrib.errors import JsonError
 
 MAX_BYTES = 1_048_576
@@ -19,6 +21,8 @@ MAX_NODES = 100_000
 MAX_DIGITS = 4300
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}").fullmatch
+_from_json = msgspec.json.Decoder().decode
+_to_json = msgspec.json.Encoder().encode
 _type: Callable[[Any], object] = type
 _HOLDERS = (dict, list, tuple)
 _MAX_BITS = 14_284  # the length of 10**4300
@@ -60,6 +64,28 @@ def parse(text: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
     if "\\u" in text:
         _check_surrogates(value)
     return value
+
+
+def parse_quickly(text: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+    """What `parse` gives and refuses, cheaper for most texts.
+
+    The quick decoder refuses what `parse` refuses but for three things: depth and half surrogates,
+    which a look at the text rules out, and members that stand twice, of which it keeps one. Written
+    again, a value that lost a member has fewer quotation marks; only an escape of the form \\u,
+    which is ruled out too, could hide that.
+    """
+    if (
+        len(text) <= max_bytes
+        and b"\\u" not in text
+        and text.count(b"{") + text.count(b"[") <= max_depth
+    ):
+        try:
+            value = _from_json(text)
+            if text.count(b'"') == _to_json(value).count(b'"'):
+                return value
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+            pass  # `parse` says what is wrong
+    return parse(text, max_bytes=max_bytes, max_depth=max_depth)
 
 
 def check_value(

@@ -29,8 +29,8 @@ class OwnFiles:
         self._met: set[tuple[str, str]] = set()
 
     def __call__(self) -> tuple[Path, ...]:
-        """What nobody may see, absolute: the store, the trail's key and anchor, and the stores of
-        providers."""
+        """What nobody may see, absolute: the store, the trail's key and anchor, the tokens, the
+        doors' key and socket, and the stores of providers."""
         return tuple(self._noted)
 
     def guarded(self) -> tuple[Path, ...]:
@@ -43,7 +43,15 @@ class OwnFiles:
         settings = config.settings
         if settings.store is not None:
             self.note_store(settings.store)
-        for file in (settings.audit_key, settings.audit_anchor):
+        serving = config.serving
+        tls = serving.http.tls
+        for file in (
+            settings.audit_key,
+            settings.audit_anchor,
+            serving.tokens_file,
+            serving.http.unix,
+            None if tls is None else tls.key,
+        ):
             if file is not None:
                 self._note(Path(file))
         for source in config.sources:

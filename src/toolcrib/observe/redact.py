@@ -98,6 +98,8 @@ class Redactor:
         self._joined = ""
         """All of them in one text."""
         self._numbers: frozenset[int] = frozenset()
+        self.has_numbers = False
+        """Whether some of them are whole numbers."""
         self._shortest = SHORTEST_SHAPE
         self._plain = _PLAIN
         self._keys: dict[Any, _Rule | None] = {}
@@ -122,6 +124,7 @@ class Redactor:
         self.has_secrets = bool(self._forms)
         digits = (v.strip() for v in usable)
         self._numbers |= {int(v) for v in digits if v.isascii() and v.isdigit() and len(v) < 1000}
+        self.has_numbers = bool(self._numbers)
         self._plain = _PLAIN - {int} if self._numbers else _PLAIN
         self._shortest = min((SHORTEST_SHAPE, *map(len, self._forms[:1]), *[PIECE][: len(forms)]))
         # A fresh dictionary, after the forms: who still fills the old one does no harm.

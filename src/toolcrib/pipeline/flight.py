@@ -100,7 +100,7 @@ class Flight(ToolContext):
             self.plan.clean
             and not self.unchecked
             and len(encoded) <= limit
-            and not hider.has_secrets
+            and not hider.has_numbers
         ):
             return msgspec.Raw(encoded), None
         value = msgspec.json.decode(encoded)

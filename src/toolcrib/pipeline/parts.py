@@ -40,6 +40,9 @@ class Hider(Protocol):
     """Hides secrets."""
 
     has_secrets: bool
+    """Whether there is something to look for in texts."""
+    has_numbers: bool
+    """Whether a whole number could be a secret; no other number can."""
 
     def value(self, obj: Any) -> Any: ...
     def secrets_in(self, obj: Any) -> Any: ...

@@ -276,7 +276,7 @@ class Pipeline:
             type(value) not in plan.plain_outputs
             or flight.odd
             or (type(value) is float and value - value != 0.0)
-            or self.hider.has_secrets
+            or self.hider.has_numbers
         ):
             return await self.record.end(flight, self._shape(plan, flight, result))
         if not common or len(flight.encoded) > self._capture:

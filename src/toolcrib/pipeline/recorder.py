@@ -163,7 +163,7 @@ class Recorder:
             and flight.plan.clean
             and flight.parent_id is None
             and len(flight.encoded) <= self.settings.audit_capture
-            and not self.hider.has_secrets
+            and not self.hider.has_numbers
         )
 
     def _put(self, flight: Flight, record: Record) -> asyncio.Future[None] | None:

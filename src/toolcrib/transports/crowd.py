@@ -80,13 +80,19 @@ class Crowd:
                 if view.audit or look.owner == view.caller.principal.name:
                     yield view, view.audit
 
-    def renew(self, current: Callable[[Principal], Principal]) -> None:
-        """Hold everybody against a changed configuration: it says who has which rights."""
+    def renew(self, current: Callable[[Principal], Principal]) -> list[View]:
+        """Hold everybody against a changed configuration: it says who has which rights. Gives those
+        who may not look at what they look at."""
+        lost: list[View] = []
         for view in self.all():
             self.discard(view)
             view.caller.principal = current(view.caller.principal)
-            view.audit, view.approve = view.caller.may("audit"), view.caller.may("approve")
+            before, view.audit = view.audit, view.caller.may("audit")
+            view.approve = view.caller.may("approve")
             self.add(view)
+            if before and not view.audit and view.call_id is not None:
+                lost.append(view)
+        return lost
 
 
 def _take_out(kept: dict[str, set[View]], key: str, view: View) -> None:

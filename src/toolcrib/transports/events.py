@@ -64,7 +64,7 @@ class Hub:
         """Be ready for viewers. Starts the host if need be."""
         parts = await self.host.start()
         self.shared = parts.store.durable
-        self.sight = Sight(self.host, parts.pipeline)
+        self.sight = Sight(self.host, parts)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._parts = parts
@@ -204,7 +204,9 @@ class Hub:
             if slow:
                 self._send_away(slow)
             if event.type == "config.loaded":
-                self._crowd.renew(self.host.callers.current)
+                for view in self._crowd.renew(self.host.callers.current):
+                    view.drop("not_permitted")
+                    self.leave(view)
         except Exception:
             _log.exception("an event of type %s could not be told to its viewers", event.type)
 

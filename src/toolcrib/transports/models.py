@@ -3,7 +3,7 @@ answers."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -151,9 +151,9 @@ class ToolsCall(Request, frozen=True, kw_only=True):
     arguments: dict[str, Any] | None = None
     session: str | None = None
     profile: str | None = None
-    timeout: float | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds for the tool's own work."""
-    wait: float | None = None
+    wait: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Seconds until the state of the call is answered instead of its result; None waits for the
     result."""
     key: str | None = None

@@ -167,8 +167,6 @@ class Writer(asyncio.BaseProtocol):
         self.closed = False
         self.why: str | None = None
         """Why it was closed, when that was not the client's wish."""
-        self.reader: Reader | None = None
-        """Paused while the client does not read."""
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._lines: list[bytes] = []
@@ -196,8 +194,6 @@ class Writer(asyncio.BaseProtocol):
 
     def resume_writing(self) -> None:
         self._make_room()
-        if self.reader is not None:
-            self.reader.resume()
 
     @property
     def waiting(self) -> int:

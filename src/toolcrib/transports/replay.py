@@ -21,12 +21,14 @@ from toolcrib.errors import NotFound
 from toolcrib.host.history import CallPlace, History, Place
 from toolcrib.transports.viewing import ENDINGS, Sight
 
-_AT_ONCE = 100
+_AT_ONCE = 32
 """Records that are read without letting others have their turn."""
 _BLOCKS = 2
 LOOK_BACK = 64
 """Blocks before the place in which the callers of calls are looked for that had begun there."""
 _OPENINGS = (b'["open",', b'["begin",')
+_NAMING = (*_OPENINGS, b'["call",', b'["ok",', b'["close",', b'["done",')
+"""How records begin that name the principal of their call."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -61,8 +63,9 @@ class Replay:
         sight: Sight,
         form_of: Callable[[Event, Sight], Event | None],
         *,
-        look_back: bool,
+        principal: str | None,
     ) -> None:
+        """`principal` is the only one whose calls the viewer may see; None: it sees all."""
         self.position = 0
         """Everything up to this block has been read."""
         self.own: str = ""
@@ -76,7 +79,7 @@ class Replay:
         self._run = run
         self._sight = sight
         self._form_of = form_of
-        self._look_back = look_back
+        self._principal = None if principal is None else encode(principal)
         self._call: tuple[str, bytes] | None = None
         self._mine: Place | None = None
         """The last event of its run that was seen."""
@@ -98,7 +101,7 @@ class Replay:
             positions.append(self._mine.position)
         # The block itself is read again: the place may be in the middle of it.
         self._start = self.position = max(0, min(positions) - 1)
-        if self._look_back:
+        if self._principal is not None:
             self.position = max(0, self._start - LOOK_BACK)
 
     async def _find_others(self, text: str) -> Place:
@@ -121,29 +124,31 @@ class Replay:
         return end is None or self._behind(end.position, end.run, end.seq, end.index)
 
     async def more(self) -> list[Seen] | None:
-        """The next events; None when all that is stored has been read."""
-        while True:
-            if not self._lines:
-                found = await self._store.blocks(after=self.position, limit=_BLOCKS)
-                if not found:
-                    return None
-                for position, block in found:
-                    lines = enumerate(block.lines.split(b"\n"), block.first)
-                    self._lines.extend((position, block.run, seq, line) for seq, line in lines)
-            seen: list[Seen] = []
-            for _ in range(min(_AT_ONCE, len(self._lines))):
-                position, run, seq, line = self._lines.popleft()
-                self._read(position, run, seq, line, seen)
-                self.position = position
-            if seen:
-                return seen
-            await asyncio.sleep(0)
+        """The next events, perhaps none among so many records; None when all that is stored has
+        been read."""
+        if not self._lines:
+            found = await self._store.blocks(after=self.position, limit=_BLOCKS)
+            if not found:
+                return None
+            for position, block in found:
+                lines = enumerate(block.lines.split(b"\n"), block.first)
+                self._lines.extend((position, block.run, seq, line) for seq, line in lines)
+        await asyncio.sleep(0)
+        seen: list[Seen] = []
+        for _ in range(min(_AT_ONCE, len(self._lines))):
+            position, run, seq, line = self._lines.popleft()
+            self._read(position, run, seq, line, seen)
+            self.position = position
+        return seen
 
     def _read(self, position: int, run: str, seq: int, line: bytes, seen: list[Seen]) -> None:
         if self._call is not None and self._call[1] not in line:
             return
         if position <= self._start and not line.startswith(_OPENINGS):
             return
+        named = self._principal
+        if named is not None and named not in line and line.startswith(_NAMING):
+            return  # a call of somebody else
         try:
             record = decode_record(line)
         except msgspec.DecodeError:

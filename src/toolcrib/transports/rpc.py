@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
-from toolcrib.core.jsontext import MAX_DEPTH
+from toolcrib.core.jsontext import MAX_DEPTH, shown
 from toolcrib.core.result import ToolResult
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Id, Notification, Request, Response, Wrong
@@ -22,7 +22,8 @@ from toolcrib.transports.calls import keyed_id
 from toolcrib.transports.client_tools import ClientTools
 from toolcrib.transports.faults import PARSE_ERROR, Fault
 from toolcrib.transports.outgoing import MUCH, Outlet
-from toolcrib.transports.pushes import Pushes, Questions
+from toolcrib.transports.pushes import Pushes
+from toolcrib.transports.requests import Batch, CallFrame, Open, decode_call
 from toolcrib.transports.service import Service
 from toolcrib.transports.subscriptions import Subscriptions
 
@@ -34,69 +35,6 @@ _AGAIN = 0.02
 """Seconds until a call is cancelled again that could not be reached at that moment."""
 _PATIENCE = 5.0
 """Seconds for calls to end that were cancelled with their connection."""
-
-
-class _Batch:
-    """The answers to the messages of one text, sent together."""
-
-    __slots__ = ("answers", "open")
-
-    def __init__(self) -> None:
-        self.open = 1
-        """How many answers are still to come; one for the reading of the batch itself."""
-        self.answers: list[bytes] = []
-
-
-class Open:
-    """A request that is not answered yet."""
-
-    __slots__ = (
-        "batch",
-        "call_id",
-        "cancelled",
-        "id",
-        "key",
-        "listener",
-        "method",
-        "params",
-        "questions",
-        "task",
-    )
-
-    def __init__(
-        self,
-        listener: Connection,
-        key: object,
-        id: Id,
-        method: str,
-        params: Any,
-        batch: _Batch | None = None,
-    ) -> None:
-        self.listener = listener
-        self.key = key
-        """What it is found by: its id, or itself for a notification."""
-        self.id = id
-        self.method = method
-        self.params = params
-        self.batch = batch
-        self.call_id: str | None = None
-        """The call it made, if it made one."""
-        self.cancelled = False
-        self.task: asyncio.Task[None] | None = None
-        self.questions: Questions | None = None
-        """What people were asked about the call."""
-
-
-class _CallFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The message that comes most, with its members in the order in which most write them."""
-
-    jsonrpc: Literal["2.0"]
-    id: int | str
-    method: Literal["tools.call"]
-    params: m.ToolsCall
-
-
-_decode_call = msgspec.json.Decoder(_CallFrame).decode
 
 
 class Connection:
@@ -113,6 +51,8 @@ class Connection:
     ) -> None:
         self.caller = caller
         self.closed = False
+        self.more = False
+        """Whether messages wait that will be answered in this moment, too."""
         self._service = service
         self._out = out
         self._max_bytes = max_bytes
@@ -133,23 +73,15 @@ class Connection:
 
     # What comes in.
 
-    def take(self, text: bytes | str) -> None:
-        """Take one text; what has to be done goes on by itself."""
-        one = self.plain_call(text)
-        if one is None:
-            self.receive(text)
-        else:
-            one.task = self._loop.create_task(self.serve_call(one))
-
     def receive(self, text: bytes | str) -> None:
-        """The same for texts that are no plain call."""
+        """Take one text that is no plain call; what has to be done goes on by itself."""
         read = jsonrpc.read(text, max_bytes=self._max_bytes)
         if type(read) is Request:
             self._request(read, None)
         elif type(read) is not list:
             self._take(read, None)
         else:
-            batch = _Batch()
+            batch = Batch()
             for message in read:
                 if type(message) is Request:
                     self._request(message, batch)
@@ -158,27 +90,32 @@ class Connection:
             self._settle(batch)
 
     def plain_call(self, text: bytes | str) -> Open | None:
-        """The call that a text is, for `serve_call`; None for any other, which is for
-        `receive`."""
+        """The call that a text is, for `serve_call`; None for any other text."""
         frame = self._quick(text)
         if frame is None:
             return None
         one = self._open[frame.id] = Open(self, frame.id, frame.id, "tools.call", frame.params)
         return one
 
-    def _quick(self, text: bytes | str) -> _CallFrame | None:
+    def _quick(self, text: bytes | str) -> CallFrame | None:
         """A plain call, read at once; None for anything else, which is looked at closely.
 
-        That it reads the same when written again proves what `jsonrpc.strict` proves.
+        That it has as many quotation marks when it is written again proves that no member stood
+        in it twice, as with `jsontext.parse_quickly`.
         """
         try:
             data = text.encode() if isinstance(text, str) else text
-            if len(data) > self._max_bytes or data.count(b"{") + data.count(b"[") > MAX_DEPTH:
+            if (
+                len(data) > self._max_bytes
+                or data.count(b"{") + data.count(b"[") > MAX_DEPTH
+                or b"\\u" in data
+            ):
                 return None
-            frame = _decode_call(data)
-            if _encode(frame) != data or frame.id in self._open or len(self._open) >= self._most:
+            frame = decode_call(data)
+            same = data.count(b'"') == _encode(frame).count(b'"')
+            if not same or frame.id in self._open or len(self._open) >= self._most:
                 return None
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             return None
         asked = frame.params
         return frame if asked.key is None and asked.wait is None else None
@@ -187,7 +124,7 @@ class Connection:
         """Answer something that could not even be read."""
         self._out.push(_refusal(None, fault))
 
-    def _take(self, read: Any, batch: _Batch | None) -> None:
+    def _take(self, read: Any, batch: Batch | None) -> None:
         if type(read) is Response:
             self._answered(read)
         elif type(read) is Notification:
@@ -196,10 +133,10 @@ class Connection:
             kind = "not_json" if read.code == PARSE_ERROR else "not_a_request"
             self._reply(batch, _refusal(read.id, Fault(kind, read.message)))
 
-    def _request(self, read: Request, batch: _Batch | None) -> None:
+    def _request(self, read: Request, batch: Batch | None) -> None:
         if read.id in self._open:
             # Answered under no id: under its own it would pass for the first one's answer.
-            text = f"the id {read.id!r} belongs to a request that is not answered yet"
+            text = f"the id {shown(read.id)} belongs to a request that is not answered yet"
             self._reply(batch, _refusal(None, Fault("not_a_request", text)))
         elif len(self._open) >= self._most:
             text = f"{self._most} requests of this connection are not answered yet"
@@ -267,16 +204,16 @@ class Connection:
             frame = _refusal(one.id, Fault("unexpected_failure"))
         finally:
             del followed[call_id], self._open[one.key]
-        if self._out.give(frame, bool(self._open)):
+        if self._out.give(frame, self.more or bool(self._open)):
             await self._out.flush()
 
-    def _reply(self, batch: _Batch | None, frame: bytes) -> None:
+    def _reply(self, batch: Batch | None, frame: bytes) -> None:
         if batch is None:
             self._out.push(frame)
         else:
             batch.answers.append(frame)
 
-    def _settle(self, batch: _Batch) -> None:
+    def _settle(self, batch: Batch) -> None:
         batch.open -= 1
         if not batch.open and batch.answers:
             self._out.push(jsonrpc.batch(batch.answers))

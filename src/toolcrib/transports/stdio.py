@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 
 from toolcrib.core.principal import Principal
 from toolcrib.transports.caller import PREFIX, RIGHTS, Caller
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.outgoing import MUCH
-from toolcrib.transports.pipes import Reader, Writer, claim, open_reader, open_writer
+from toolcrib.transports.pipes import Reader, claim, open_reader, open_writer
+from toolcrib.transports.reading import Reading
 from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
@@ -58,23 +59,22 @@ class StdioDoor:
             over.set()
         caller = stdio_caller(service)
         session = await service.open_session(caller, lasting=False)
-        lines = Lines(service.settings.stdio.max_line)
+        limit = service.settings.stdio.max_line
         writer = await open_writer(self._writing, lost=over.set)
-        connection = Connection(
-            service, caller.at(session), writer, max_bytes=service.settings.stdio.max_line
-        )
-        lines.attach(connection, writer)
-        reader = await open_reader(self._reading, lines.feed, ended=over.set)
-        lines.reader = writer.reader = reader
+        connection = Connection(service, caller.at(session), writer, max_bytes=limit)
+        lines = Lines(connection, limit)
+        reader = lines.reader = await open_reader(self._reading, lines.feed, ended=lines.end)
+        reading = Reading(connection, writer, lines.next, lambda _: over.set())
         try:
             ready()
             await over.wait()
             reader.close()
+            await reading.stop()
             if not writer.closed:
-                lines.finish()
                 await connection.drain(service.host.settings.drain)
         finally:
             reader.close()
+            await reading.stop()
             await connection.close()
             await writer.finish(_LAST_WORDS)
             writer.close()
@@ -85,42 +85,54 @@ class StdioDoor:
 class Lines:
     """Cuts what comes in into lines, however it was cut on the way."""
 
-    def __init__(self, max_line: int) -> None:
+    def __init__(self, connection: Connection, max_line: int) -> None:
+        self.reader: Reader | None = None
+        self._connection = connection
         self._max = max_line
+        self._lines: deque[bytes | None] = deque()
+        """Those that wait to be read; None is the end."""
         self._parts: list[bytes] = []
         """The line that is not complete yet."""
         self._size = 0
         self._skipping = False
         """Whether the rest of a line that was too long goes by."""
-        self.reader: Reader | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
-    def attach(self, connection: Connection, writer: Writer) -> None:
-        """Hand lines to this connection."""
-        self._connection = connection
-        self._writer = writer
+    async def next(self) -> bytes | None:
+        """The next line; None at the end."""
+        lines = self._lines
+        while not lines:
+            if self.reader is not None:
+                self.reader.resume()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        line = lines.popleft()
+        self._connection.more = bool(lines)
+        return line
 
     def feed(self, data: bytes) -> None:
-        """Take what came; complete lines are dealt with at once."""
+        """Take what came."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             if self._parts or self._skipping:
                 self._add(line)
                 line = b"".join(self._parts)
-                skip, self._skipping = self._skipping, False
                 self._parts, self._size = [], 0
-                if skip:
+                if self._skipping:
+                    self._skipping = False
                     continue
             self._line(line)
         if rest:
             self._add(rest)
-        if self._writer.waiting >= MUCH and self.reader is not None:
+        if len(self._lines) > 1 and self.reader is not None:
             self.reader.pause()
 
-    def finish(self) -> None:
-        """A last line needs no end."""
+    def end(self) -> None:
+        """Nothing more comes. A last line needs no end."""
         if self._parts and not self._skipping:
             self._line(b"".join(self._parts))
-        self._parts = []
+            self._parts = []
+        self._put(None)
 
     def _add(self, part: bytes) -> None:
         if self._skipping:
@@ -136,7 +148,13 @@ class Lines:
         if len(line) > self._max:
             self._too_long()
         elif line and not line.isspace():
-            self._connection.take(line)
+            self._put(line)
+
+    def _put(self, line: bytes | None) -> None:
+        self._lines.append(line)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _too_long(self) -> None:
         text = f"a line has at most {self._max} bytes"

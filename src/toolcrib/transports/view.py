@@ -29,6 +29,7 @@ _WORDS = {
     "host_stopping": "the host is shutting down",
     "audit_unavailable": "the trail cannot be read now; resume behind the last event",
     "unauthenticated": "the credentials of this viewer do not hold any more",
+    "not_permitted": "this viewer lost the right to look at this call",
 }
 
 
@@ -117,7 +118,7 @@ class View:
     def drop(self, reason: str) -> None:
         """Send the viewer away, after what waits for it."""
         self._reason = self._reason or reason
-        if reason == "unauthenticated":
+        if reason in ("unauthenticated", "not_permitted"):
             self._queue.clear()
             self._ready.clear()
         self.wake()
@@ -159,9 +160,9 @@ class View:
         replay = Replay(
             parts.store,
             parts.trail.run,
-            Sight(hub.host, parts.pipeline, hub.sight),
+            Sight(hub.host, parts, hub.sight),
             self._form_of,
-            look_back=bool(after) and not self.audit,
+            principal=None if self.audit else self.caller.principal.name,
         )
         await replay.begin(after)
         if call_id is not None:

@@ -18,13 +18,14 @@ from toolcrib.transports.faults import Fault
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
+    from toolcrib.host.parts import Parts
     from toolcrib.pipeline.flight import Flight
     from toolcrib.pipeline.pipeline import Pipeline
 
 Belongs = Literal["everybody", "principal", "call", "catalog", "audit"]
-"""everybody: no secret · principal: to the one that its data names · call: to the caller of its
-call, which its data does not name (what a tool logs may name anybody) · catalog: everybody, without
-the names of tools · audit: only to those with that right."""
+"""everybody: no secret, if it is about this host · principal: to the one that its data names ·
+call: to the caller of its call, which its data does not name (what a tool logs may name anybody) ·
+catalog: as everybody, without the names of tools · audit: only to those with that right."""
 
 BELONGS: dict[str, Belongs] = {
     "host.started": "everybody",
@@ -96,9 +97,10 @@ class _Call(NamedTuple):
 class Sight:
     """Looks at events in their order, and so knows whose they are."""
 
-    def __init__(self, host: ToolHost, pipeline: Pipeline, before: Sight | None = None) -> None:
+    def __init__(self, host: ToolHost, parts: Parts, before: Sight | None = None) -> None:
         self._host = host
-        self._pipeline = pipeline
+        self._pipeline = parts.pipeline
+        self._run = f"{parts.trail.run}."
         self._before = before
         """Knows calls that began before the first event that is looked at here."""
         self._calls: dict[str, _Call] = {}
@@ -108,10 +110,10 @@ class Sight:
         """Whose an event is, and how they see it. Every event has to be looked at once."""
         kind, data = event.type, event.data
         belongs = BELONGS.get(kind, "audit")
-        if belongs == "everybody":
-            return Look(None, True, event)
-        if belongs == "catalog":
-            return self._catalog(event)
+        if belongs in ("everybody", "catalog"):
+            if event.id and not event.id.startswith(self._run):
+                return Look(None, False, event)  # another process said it of itself
+            return Look(None, True, event) if belongs == "everybody" else self._catalog(event)
         if belongs == "principal":
             owner = data.get("principal")
             if kind == "call.received":

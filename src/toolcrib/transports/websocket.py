@@ -10,7 +10,8 @@ from typing import Any
 
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.outgoing import MUCH, Outgoing
+from toolcrib.transports.outgoing import Outgoing
+from toolcrib.transports.reading import Reading
 from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
@@ -45,12 +46,11 @@ class _Ended(Exception):
 class _Socket:
     """One accepted WebSocket."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, max_bytes: int) -> None:
         self._receive = receive
         self._send = send
-        self._loop = asyncio.get_running_loop()
-        self._reader: asyncio.Task[None] | None = None
-        self.ended: asyncio.Future[_Ended | None] = self._loop.create_future()
+        self._max_bytes = max_bytes
+        self.ended: asyncio.Future[_Ended | None] = asyncio.get_running_loop().create_future()
         """Done when the client has gone, or this side wants to end it."""
         self.out = Outgoing(self._send_text, gone=self._gone)
 
@@ -65,55 +65,25 @@ class _Socket:
         if not self.ended.done():
             self.ended.set_result(how)
 
-    def start(self, connection: Connection, max_bytes: int) -> None:
-        """Begin to read."""
-        self._connection = connection
-        self._max_bytes = max_bytes
-        self._read_on()
+    async def next(self) -> str | None:
+        """What the client sends; None when it has gone. Raises `_Ended`."""
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        text: str | None = message.get("text")
+        if text is None:
+            raise _Ended(NOT_TEXT, "messages are text frames with JSON-RPC")
+        if len(text) > self._max_bytes:
+            raise _Ended(TOO_BIG, f"a message has at most {self._max_bytes} bytes")
+        return text
 
-    def _read_on(self) -> None:
-        self._reader = self._loop.create_task(self._read())
-
-    async def _read(self) -> None:
-        """Hand over what the client sends. A call that is done at once is done here; when one takes
-        longer another task reads on, and this one belongs to that call."""
-        connection, out = self._connection, self.out
-        mine = asyncio.current_task()
-        try:
-            while True:
-                message = await self._receive()
-                if message["type"] == "websocket.disconnect":
-                    self.end(None)
-                    return
-                text = message.get("text")
-                if text is None:
-                    raise _Ended(NOT_TEXT, "messages are text frames with JSON-RPC")
-                if len(text) > self._max_bytes:
-                    raise _Ended(TOO_BIG, f"a message has at most {self._max_bytes} bytes")
-                call = connection.plain_call(text)
-                if call is None:
-                    connection.receive(text)
-                else:
-                    call.task = mine
-                    turn = self._loop.call_soon(self._read_on)
-                    await connection.serve_call(call)
-                    turn.cancel()
-                    if self._reader is not mine:
-                        return
-                if out.waiting >= MUCH:
-                    await out.room()
-        except _Ended as how:
-            self.end(how)
-        except Exception:
-            _log.exception("a WebSocket broke off")
+    def over(self, why: BaseException | None) -> None:
+        """Nothing more is read."""
+        if why is None or isinstance(why, _Ended):
+            self.end(why)
+        else:
+            _log.error("a WebSocket broke off", exc_info=why)
             self.end(_Ended(FAILED, "unexpected_failure"))
-
-    async def stop(self) -> None:
-        """Read no more."""
-        reader = self._reader
-        if reader is not None:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
 
     async def close(self, how: _Ended) -> None:
         """Say goodbye; a client that is gone does not hear it."""
@@ -153,7 +123,8 @@ async def serve_websocket(
     if PROTOCOL in offered:
         accept["subprotocol"] = PROTOCOL
     await send(accept)
-    socket = _Socket(receive, send)
+    limit = service.settings.http.max_body
+    socket = _Socket(receive, send, limit)
     try:
         if service.stopping:
             raise _Ended(RESTARTING, "host_stopping")
@@ -165,12 +136,11 @@ async def serve_websocket(
     except _Ended as how:
         await socket.close(how)
         return
-    limit = service.settings.http.max_body
     connection = Connection(service, caller.at(session, "websocket"), socket.out, max_bytes=limit)
     both = (socket, connection)
     sockets = _sockets.get(service) or _sockets.setdefault(service, _Sockets())
     sockets.open.add(both)
-    socket.start(connection, limit)
+    reading = Reading(connection, socket.out, socket.next, socket.over)
     how: _Ended | None = None
     try:
         how = await socket.ended
@@ -178,7 +148,7 @@ async def serve_websocket(
         sockets.open.discard(both)
         if not sockets.open and _sockets.pop(service, None) is not None:
             sockets.timer.cancel()
-        await socket.stop()
+        await reading.stop()
         if how is not None:
             await socket.close(how)
         socket.out.close()

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from served import Gateway, gateway, until, way
 
+from served import Gateway, gateway, until, way
 from toolcrib import Event
 from toolcrib.client import CannotConnect, Client, ConnectionLost, Refused
 

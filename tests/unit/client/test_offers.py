@@ -8,8 +8,8 @@ import threading
 from typing import Annotated, Any
 
 import pytest
-from served import Gateway, until, way
 
+from served import Gateway, until, way
 from toolcrib import NameTaken, SpecError, ToolContext, ToolFailure, ToolPolicy, tool
 from toolcrib.client import Client, ClientError, Refused
 from toolcrib.client.sync import Client as SyncClient

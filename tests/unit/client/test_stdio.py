@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from executing import alive, children, descriptors
-from served import until
 
-from toolcrib.client import CannotConnect, Client, ConnectionLost
+from executing import alive, children, descriptors
+from served import HOST, until
+from toolcrib.client import CannotConnect, Client, ConnectionLost, NotToolcrib
 from toolcrib.client import stdio as pipes
 from toolcrib.client.sync import Client as SyncClient
 
@@ -67,13 +67,13 @@ async def test_nothing_is_left_of_it(program: Path) -> None:
 
 
 async def test_one_that_does_not_go_is_ended(
-    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipes, "GRACE", 0.2)
     stubborn = tmp_path / "stubborn.py"
     stubborn.write_text(
         "import signal, threading\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "import atexit, time\natexit.register(lambda: time.sleep(60))\n" + program.read_text()
+        "import atexit, time\natexit.register(lambda: time.sleep(60))\n" + HOST
     )
     monkeypatch.setattr(pipes, "LAST", 0.2)
     host = client(stubborn)
@@ -81,6 +81,27 @@ async def test_one_that_does_not_go_is_ended(
     number = (await host.call("number")).output
     await host.stop()
     assert not alive(number)
+
+
+async def test_one_that_waits_for_a_signal_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipes, "GRACE", 0.2)
+    patient = tmp_path / "patient.py"
+    patient.write_text(
+        "import pathlib, signal, sys, time\n"
+        "def told(*_):\n"
+        "    pathlib.Path(sys.argv[1]).write_text('told')\n"
+        "    raise SystemExit\n"
+        "signal.signal(signal.SIGTERM, told)\n"
+        "print('no JSON', flush=True)\n"
+        "while True: time.sleep(60)\n"
+    )
+    note = tmp_path / "note"
+    host = Client("stdio:", command=[sys.executable, str(patient), str(note)])
+    with pytest.raises(NotToolcrib):
+        await host.start()
+    assert note.read_text() == "told"
 
 
 async def test_one_that_ends_says_how(program: Path) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from served import CONFIG, Gateway, gateway, until
 
 import toolcrib.client as public
 import toolcrib.client.sync as sync_client
 import toolcrib.host.sync as sync_host
+from served import CONFIG, Gateway, gateway, until
 from toolcrib import CallError, ConfigError, NotFound, ToolHost
 from toolcrib.client import Client
 from toolcrib.client.approvals import Approvals
@@ -103,8 +105,8 @@ def test_the_exceptions_are_documented() -> None:
 
 
 def test_everything_public_is_sorted_and_there() -> None:
-    assert sorted(public.__all__, key=str.casefold) == sorted(public.__all__, key=str.casefold)
     assert all(hasattr(public, name) for name in public.__all__)
+    assert len(set(public.__all__)) == len(public.__all__)
 
 
 def test_the_base_import_is_light() -> None:
@@ -140,10 +142,9 @@ async def test_tools_are_listed_bound_and_called(url: str, served: Gateway) -> N
         with pytest.raises(CallError, match="shop_closed"):
             await tools["failing"]()
         assert [each.name for each in await host.tools(profile="narrow")] == ["add"]
-        for format in ("openai", "anthropic", "mcp"):
-            assert await host.tools(format=format) == served.host.tools(
-                profile="worker", format=format
-            )
+        for kind in ("openai", "anthropic", "mcp"):
+            here = served.host.tools(profile="worker", format=kind)
+            assert await host.tools(format=kind) == here
         view = await host.get("add")
         assert view is not None
         assert view.digest == tools["add"].spec.digest
@@ -223,18 +224,18 @@ async def test_the_trail_and_whole_outputs(url: str, served: Gateway) -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "ws"])
 async def test_reloading(scheme: str, tmp_path: Path) -> None:
-    import json
-
     file = tmp_path / "toolcrib.yaml"
     file.write_text(json.dumps(CONFIG))
 
-    async with gateway(change=lambda _: file) as served:
-        async with Client(served.url.replace("http", scheme, 1)) as host:
-            assert (await host.reload()).tools == 7
-            file.write_text(json.dumps({**CONFIG, "profils": {}}))
-            with pytest.raises(ConfigError, match="profils"):
-                await host.reload()
-            assert (await host.call("add", {"a": 1})).output == 3
+    async with (
+        gateway(change=lambda _: file) as served,
+        Client(served.url.replace("http", scheme, 1)) as host,
+    ):
+        assert (await host.reload()).tools == 8
+        file.write_text(json.dumps({**CONFIG, "profils": {}}))
+        with pytest.raises(ConfigError, match="profils"):
+            await host.reload()
+        assert (await host.call("add", {"a": 1})).output == 3
 
 
 async def test_any_method_can_be_asked_for(url: str) -> None:
@@ -307,6 +308,34 @@ async def test_the_synchronous_twin(url: str, served: Gateway) -> None:
     await until(lambda: not _threads())
 
 
+async def test_callbacks_of_the_synchronous_twin_may_use_it(url: str) -> None:
+    def work() -> Any:
+        with sync_client.Client(url) as host:
+            return host.call(
+                "deploy",
+                {"env": "x"},
+                on_approval=lambda request: host.approvals.decide(request.id) and None,
+            )
+
+    assert (await asyncio.to_thread(work)).output == "on x"
+
+
+async def test_what_the_synchronous_twin_runs_itself_cannot_wait_for_it(
+    served: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work() -> Any:
+        with sync_client.Client(served.socket) as host:
+
+            async def nested() -> Any:
+                return host.call("add", {"a": 1})
+
+            host.register(nested)
+            return host.call("nested", patience=5)
+
+    assert (await asyncio.to_thread(work)).reason == "unexpected_failure"
+    assert "cannot wait for the client" in caplog.text
+
+
 async def test_the_synchronous_twin_where_a_loop_runs(tmp_path: Path, program: Path) -> None:
     with sync_client.Client("stdio:", command=[sys.executable, str(program)]) as host:
         assert host.call("add", {"a": 1}).output == 3
@@ -314,8 +343,6 @@ async def test_the_synchronous_twin_where_a_loop_runs(tmp_path: Path, program: P
 
 
 def _threads() -> list[str]:
-    import threading
-
     return [each.name for each in threading.enumerate() if each.name == "toolcrib-client"]
 
 

@@ -54,7 +54,10 @@ principals:
 serve:
   http: {listen: [8700, "[::1]:8701"], profile: reviewer, wait: 5s, max_body: 1MiB}
   tokens:
-    ci: {hash: "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", principal: ci, expires: "2027-01-01"}
+    ci:
+      hash: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+      principal: ci
+      expires: "2027-01-01"
   jwt: {issuer: "https://login.example.com", audience: toolcrib}
 providers:
   api: {type: openapi, password: written-out, url: "https://user:${TOKEN}@host/"}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib import __version__
+from toolcrib.core.version import __version__
 from toolcrib.errors import ConfigError, StoreError
 from toolcrib.host.reports.living import Finding as Finding
 from toolcrib.host.reports.living import Seen, living, see, tidy, user

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 import struct
@@ -33,6 +34,8 @@ _PLAIN = re.compile(rb"/[A-Za-z0-9/_.~:@-]*").fullmatch
 _WITH_BODY = (b"content-length", b"transfer-encoding")
 _VERSIONS = ("1.1", "1.0")
 _CREDENTIALS = struct.Struct("3i")
+_UNHEARD = logging.getLogger("toolcrib.unheard")
+_UNHEARD.disabled = True
 
 
 class Connection(HttpToolsProtocol):
@@ -76,7 +79,6 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         running, queued = self.running, [cycle for cycle, _ in self.pipeline]
         super().connection_lost(exc)
-        self.pipeline.clear()
         for exchange in (running, *queued):
             if isinstance(exchange, Exchange):
                 exchange.lost()
@@ -184,7 +186,7 @@ class Connection(HttpToolsProtocol):
         if _PLAIN(self.url):
             scope["raw_path"], scope["query_string"] = self.url, b""
         else:
-            url = httptools.parse_url(self.url)
+            url: Any = httptools.parse_url(self.url)
             if url.path is None or url.fragment is not None:
                 raise _Refused
             if url.schema is not None:
@@ -260,7 +262,24 @@ class Socket(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         self.scope[CONNECTION] = self.connection  # pyright: ignore[reportGeneralTypeIssues]
+        app: Any = self.app
+
+        async def answering(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if self.initial_response is not None:
+                # uvicorn takes a refusal for a handshake that was forgotten, and logs an error.
+                self.handshake_complete = True
+
+        self.app = answering
         await super().run_asgi()
+
+    def send_receive_event_to_app(self) -> None:
+        """As ever, but bad UTF-8 of a client's leaves no traceback in the operator's log."""
+        told, self.logger = self.logger, _UNHEARD
+        try:
+            super().send_receive_event_to_app()
+        finally:
+            self.logger = told
 
 
 class _Refused(Exception):

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from toolcrib import __version__
 from toolcrib.core.result import ToolResult
+from toolcrib.core.version import __version__
 from toolcrib.reasons import REASONS, Reason
 from toolcrib.transports.http.examples import ANSWERS, REQUESTS
 from toolcrib.transports.models import VERSION, CallState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib import __version__
 from toolcrib.core.events import Event
+from toolcrib.core.version import __version__
 from toolcrib.errors import ConfigError, ToolcribError
 from toolcrib.host.history import History, Wanted
 from toolcrib.transports import examining

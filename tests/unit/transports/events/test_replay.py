@@ -151,6 +151,21 @@ async def test_what_another_process_writes_is_seen_too(tmp_path: Path) -> None:
         assert types(await take(theirs, 4)) == CALL
 
 
+async def test_what_another_process_says_of_itself_is_for_auditors(tmp_path: Path) -> None:
+    async with two_hosts(tmp_path) as (_, other, hub):
+        mine, all_of_it = hub.view(caller("ann")), hub.view(AUDITOR)
+        await mine.open()
+        other.unregister("look")
+        await other.call("look", principal="ann")
+        await other.stop()
+        seen = types(await until(all_of_it, lambda event: event.type == "host.stopped"))
+        assert seen[0] == "catalog.changed"
+        assert types(await take(mine, 3)) == ["call.received", "call.decided", "call.finished"]
+        assert mine.take() is None
+        again = hub.view(caller("ann"), after="")
+        assert types(await take(again, 2)) == ["host.started", "call.received"]
+
+
 async def test_two_writers_are_told_once_each_and_in_order(tmp_path: Path) -> None:
     async with two_hosts(tmp_path) as (host, other, hub):
         view = hub.view(AUDITOR)
@@ -313,9 +328,13 @@ async def test_a_trail_that_was_cut_off_in_memory_has_lost_its_places() -> None:
 async def test_looking_for_one_call_reads_only_its_records(tmp_path: Path) -> None:
     async with watched(look, store=f"sqlite:{tmp_path / 'trail.db'}") as (host, _):
         wanted = await host.call("look", {"path": "wanted"}, principal="ann")
-        await host.call("look", {"path": wanted.call_id}, principal="ann")
+        await host.call("look", {"path": wanted.call_id}, principal="bob")
         store = (await host.start()).store
         await store.flush()
+        place = await History(store).find_call(wanted.call_id)
+        assert place is not None
+        assert place.principal == "ann"
+        assert await History(store).find_call("nothing") is None
         found = await History(store).search(Wanted(call_id=wanted.call_id))
         assert [event.type for event in found] == CALL
         assert {event.call_id for event in found} == {wanted.call_id}
@@ -341,4 +360,32 @@ async def test_the_host_itself_follows_without_a_gap(store: str) -> None:
 
         await asyncio.wait_for(collect(), PATIENCE)
         assert found == stored
+        waiting = asyncio.ensure_future(anext(follow))
+        await asyncio.sleep(0)
+        await host.trail()  # so that it is done with the past
+        last = await host.call("look", principal="ann")
+        assert (await asyncio.wait_for(waiting, PATIENCE)).call_id == last.call_id
+        await follow.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_what_happens_at_the_last_look_at_the_trail_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ToolHost([look], store=f"sqlite:{tmp_path / 'trail.db'}") as host:
+        parts = await host.start()
+        blocks, told = parts.store.blocks, 0
+
+        async def blocks_and_then(**asked: int) -> object:
+            nonlocal told
+            found = await blocks(**asked)  # pyright: ignore[reportArgumentType]
+            while not found and told < 1200:  # more than the subscription of a reader holds
+                parts.trail.fact("tool.emitted", "c1", {"number": told})
+                told += 1
+            return found
+
+        monkeypatch.setattr(parts.store, "blocks", blocks_and_then)
+        follow = host.events(after="")
+        assert (await anext(follow)).type == "host.started"
+        numbers = [(await anext(follow)).data["number"] for _ in range(1200)]
+        assert numbers == list(range(1200))
         await follow.aclose()  # pyright: ignore[reportAttributeAccessIssue]

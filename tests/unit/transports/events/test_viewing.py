@@ -9,9 +9,10 @@ import pytest
 from onlookers import caller, decoded, look, take, types, until, watched
 from toolcrib import ToolHost
 from toolcrib.core.events import EVENTS, Event, FactRecord
+from toolcrib.transports.crowd import Crowd
 from toolcrib.transports.events import Hub, View
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.viewing import BELONGS
+from toolcrib.transports.viewing import BELONGS, Look
 
 
 class Row(NamedTuple):
@@ -192,6 +193,22 @@ def _alike(seen: Any, tool: str, call_id: str) -> dict[str, Any]:
     text = seen.data.decode().replace(call_id, "ID").replace(tool, "TOOL")
     event = decoded(seen._replace(data=text.encode()))
     return {"type": event.type, "call_id": event.call_id, **event.data}
+
+
+async def test_who_asks_for_a_call_is_given_nothing_of_somebody_elses() -> None:
+    async with watched() as (_, hub):
+        crowd, event = (
+            Crowd(),
+            Event(id="", type="call.received", time=1.0, call_id="c1", data=CALL),
+        )
+        views = {name: hub.view(who, call_id="c1") for name, who in VIEWERS.items()}
+        for view in views.values():
+            crowd.add(view)
+        who = dict(crowd.who(event, Look("ann", False, event)))
+        assert who == {views["owner"]: False, views["auditor"]: True}
+        for view in views.values():
+            crowd.discard(view)
+        assert len(crowd) == 0
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import ssl
 import stat
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 
 from http_gateway import CONFIG, LOCAL, Wire, gateway, settings, short, tools
 from toolcrib import ToolHost
-from toolcrib.core.serving import HttpSettings, Listen, Tls
+from toolcrib.core.serving import HttpSettings, Listen, StdioSettings, Tls
 from toolcrib.errors import ConfigError
 from toolcrib.transports.http.server import HttpDoor
 from toolcrib.transports.serving import Serving, new_loop, serve
@@ -365,15 +366,14 @@ class TestStdio:
         door = StdioDoor(reading=to_host[0], writing=from_host[1])
         host = ToolHost(tools(), config=CONFIG)
         opened: list[Serving] = []
+        given = replace(settings(), stdio=StdioSettings(profile="work"))
         serving = asyncio.ensure_future(
-            serve(host, settings(), doors=("stdio",), ready=opened.append, stdio=door)
+            serve(host, given, doors=("stdio",), ready=opened.append, stdio=door)
         )
-        line = b'{"jsonrpc": "2.0", "id": 1, "method": "host.info"}\n'
-        os.write(to_host[1], line)
-        answer = await asyncio.to_thread(os.read, from_host[0], 65536)
-        assert b'"door":"stdio"' in answer
+        os.write(to_host[1], b'{"jsonrpc": "2.0", "id": 1, "method": "host.info"}\n')
         os.close(to_host[1])
         await asyncio.wait_for(serving, 10)
+        assert b'"door":"stdio"' in os.read(from_host[0], 65536)
         os.close(from_host[0])
         assert (opened[0].doors, opened[0].urls) == (("stdio",), ())
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.x509.oid import NameOID
 
-from issuer import rsa_key
+from issuer import certificate
 from toolcrib.core.serving import (
     HttpSettings,
     JwtSettings,
@@ -131,33 +127,6 @@ def test_a_library_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch
 
 
 # TLS.
-
-
-def certificate(folder: Path, name: str, number: int, password: bytes | None = None) -> Tls:
-    key = rsa_key(number)
-    names = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(names)
-        .issuer_name(names)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now)
-        .not_valid_after(now + dt.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    how = (
-        serialization.NoEncryption()
-        if password is None
-        else serialization.BestAvailableEncryption(password)
-    )
-    pem = serialization.Encoding.PEM
-    (folder / f"{name}.pem").write_bytes(made.public_bytes(pem))
-    (folder / f"{name}.key").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, how)
-    )
-    return Tls(certificate=str(folder / f"{name}.pem"), key=str(folder / f"{name}.key"))
 
 
 def test_tls_files_are_tried(tmp_path: Path) -> None:

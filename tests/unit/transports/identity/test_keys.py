@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jwt.algorithms import OKPAlgorithm
 
-from issuer import Issuer, public, rsa_key
+from issuer import Issuer, certificate, public, rsa_key
 from loopback import reply, reply_json, serve
+from toolcrib.net.client import Client
 from toolcrib.net.exchange import Limits
 from toolcrib.testing import FakeClock
 from toolcrib.transports.faults import Fault
@@ -248,11 +252,47 @@ async def test_a_private_address_has_to_be_permitted(
 
 async def test_keys_that_are_not_for_signatures_count_nothing(make: Any, login: Issuer) -> None:
     made = public("one", login.keys["one"])
-    for wrong in ({"use": "enc"}, {"alg": "ES256"}, {"key_ops": ["encrypt"]}, {"key_ops": 5}):
+    private = OKPAlgorithm.to_jwk(login.keys["one"], as_dict=True)
+    for wrong in (
+        {"use": "enc"},
+        {"alg": "ES256"},
+        {"key_ops": ["encrypt"]},
+        {"key_ops": 5},
+        private,
+    ):
         login.answer = lambda _, wrong=wrong: reply_json({"keys": [{**made, **wrong}]})
         await refused(make(jwt=(login.settings(jwks=f"{login.url}/keys"),)), login.bearer())
+    endless = base64.urlsafe_b64encode(b"\xff" * 2400).decode()
     with pytest.raises(keys.NoKeys):
-        keys.usable({"keys": [{**public("x", rsa_key()), "n": "A" * 3000}]}, ("RS256",))
+        keys.usable({"keys": [{**public("x", rsa_key()), "n": endless}]}, ("RS256",))
+
+
+async def test_keys_in_an_answer_that_says_it_failed_count_nothing(
+    make: Any, login: Issuer
+) -> None:
+    login.answer = lambda _: reply_json(login.jwks(), 404)
+    await refused(make(jwt=(login.settings(jwks=f"{login.url}/keys"),)), login.bearer())
+
+
+async def test_discovery_never_leads_from_https_to_http(
+    login: Issuer, clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = certificate(tmp_path, "tls", 0)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(files.certificate, files.key)
+
+    def discovery(seen: Any) -> bytes:
+        url = f"https://localhost:{secure.port}"
+        return reply_json({"issuer": url, "jwks_uri": f"{login.url}/keys"})
+
+    trusted = ssl.create_default_context(cafile=files.certificate)
+    async with serve(discovery, tls=tls) as secure, Client(tls=trusted) as client:
+        settings = login.settings(issuer=f"https://localhost:{secure.port}")
+        found = keys.Keys(settings, client, clock)
+        assert await found.find("EdDSA", "one") == []
+        assert secure.seen
+    assert "from https to http" in caplog.text
+    assert not login.server.seen
 
 
 async def test_keys_do_not_count_for_ever(

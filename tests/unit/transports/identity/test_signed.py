@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import warnings
 from typing import Any
 
 import jwt
@@ -66,6 +67,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "expiry true": {"exp": True},
     "endless": {"exp": 1e300},
     "not yet": {"nbf": NOW + 61},
+    "begins true": {"nbf": True},
     "issued later": {"iat": NOW + 61},
     "issued in words": {"iat": "yesterday"},
     "nobody": {"sub": None},
@@ -141,6 +143,7 @@ async def test_an_algorithm_has_to_be_on_the_list(make: Any, login: Issuer) -> N
 
 HEADS: dict[str, dict[str, Any]] = {
     "critical": {"crit": ["exp"], "exp": 1},
+    "critical and harmless": {"crit": ["b64"], "b64": True},
     "detached": {"b64": False},
     "logout": {"typ": "logout+jwt"},
     "no type": {"typ": 5},
@@ -160,7 +163,7 @@ async def test_headers_that_are_refused(make: Any, login: Issuer, header: dict[s
 
 
 async def test_claims_that_stand_twice_are_refused(make: Any, login: Issuer) -> None:
-    text = json.dumps(login.claims())[:-1] + ', "sub": "boss"}'
+    text = json.dumps(login.claims())[:-1] + ', "sub": "bob"}'
     identity = make(jwt=(login.settings(),))
     await refused(identity, signed(text.encode(), login.keys["one"], "one"))
     await refused(identity, signed(b"[1]", login.keys["one"], "one"))
@@ -172,7 +175,9 @@ async def test_an_rsa_key_that_is_too_short_counts_nothing(make: Any, login: Iss
     login.keys = {"one": rsa_key(0, 1024)}
     with pytest.warns(jwt.warnings.InsecureKeyLengthWarning):
         sent = login.token()
-    await refused(make(jwt=(login.settings(),)), sent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        await refused(make(jwt=(login.settings(),)), sent)
 
 
 # What claims say.
@@ -199,7 +204,7 @@ async def test_roles_permissions_and_profiles_of_claims(make: Any, login: Issuer
     assert caller.rights == ["audit"]
     assert (caller.profile, caller.profiles) == ("narrow", {"narrow", "wide"})
     claims["https://example.com/profiles"] = ["unknown"]
-    await refused(identity, login.token(**claims))
+    assert "no profile that the token names" in await refused(identity, login.token(**claims))
     del claims["https://example.com/profiles"], claims["realm_access"]
     caller = await who(identity, login.token(**claims))
     assert (caller.profile, caller.profiles, caller.principal.roles) == ("base", set(), set())
@@ -278,11 +283,15 @@ async def test_a_token_is_checked_again_now_and_then(
     identity = make(jwt=(login.settings(cache=60.0),))
     sent = login.bearer()
     caller = await who(identity, sent)
+    clock.advance(50)
+    await identity.identify(sent, door="websocket", loopback=False)
     login.keys = {"two": Ed25519PrivateKey.generate()}
-    clock.advance(61)
+    clock.advance(11)
     await who(identity, login.bearer(kid="two"))
+    assert identity.known(sent, "websocket", False) is not None
     await refused(identity, sent)
     assert caller.badge.over, "a connection that it opened ends"
+    assert identity.known(sent, "websocket", False) is None
 
 
 async def test_a_reload_follows(login: Issuer, make: Any, tmp_path: Any, clock: FakeClock) -> None:

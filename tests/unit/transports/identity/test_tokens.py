@@ -218,7 +218,7 @@ async def test_what_is_no_file_of_ours_is_not_believed(
             file.path.mkdir()
         else:
             os.mkfifo(file.path, 0o600)
-    with pytest.raises(ConfigError, match="is no file|belongs to another user"):
+    with pytest.raises(ConfigError, match=r"is no file|belongs to another user"):
         file.read()
     await refused(make(tokens_file=str(file.path)), sent)
 
@@ -247,15 +247,22 @@ async def test_revoking_the_last_token_opens_nothing(
     await refused(identity, None, loopback=True)
 
 
-async def test_the_file_beside_the_configuration_counts(tmp_path: Path, make: Any) -> None:
+async def test_the_file_beside_the_configuration_counts(
+    tmp_path: Path, make: Any, clock: FakeClock
+) -> None:
     (tmp_path / "toolcrib.yaml").write_text("principals: {ci: {}}\nprofiles: {p: {}}\n")
-    host = ToolHost(config=tmp_path / "toolcrib.yaml")
+    host = ToolHost(config=tmp_path / "toolcrib.yaml", clock=clock)
     free = await who(make(of=host), None, loopback=True)
     assert free.rights == ["approve", "audit", "admin"]
-    sent = add(TokenFile(tmp_path / ".toolcrib" / "tokens.json"))
+    file = TokenFile(tmp_path / ".toolcrib" / "tokens.json")
+    sent = add(file)
     identity = make(of=host)
     await refused(identity, None, loopback=True)
     assert (await who(identity, sent)).profile == "p"
+    file.path.unlink()
+    clock.advance(1)
+    await refused(identity, sent)
+    await refused(identity, None, loopback=True)
 
 
 async def test_the_operator_s_connection_ends_with_the_first_token(

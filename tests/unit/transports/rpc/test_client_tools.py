@@ -297,6 +297,24 @@ async def test_a_name_that_models_use_for_another_tool_is_taken() -> None:
         assert (await peer.call(wire))["output"] == 1
 
 
+async def test_only_tools_of_the_connection_can_be_replaced() -> None:
+    async with serving(ToolHost()) as service, connected(service) as peer:
+        (session,) = service.host.callers.sessions.values()
+        session.register(ask_client)
+        asked = {"tools": [GREET | {"name": "ask_client"}], "replace": True}
+        await peer.refused("tools.register", asked)
+        assert session.entries["ask_client"].spec.kind == "python"
+
+
+async def test_two_tools_of_one_name_are_refused() -> None:
+    async with serving(ToolHost()) as service, connected(service) as peer:
+        await offer(peer)
+        twice = [GREET | {"description": "One."}, GREET | {"description": "Other."}]
+        await peer.refused("tools.register", {"tools": twice, "replace": True})
+        found = await peer.request("tools.get", {"name": "greet"})
+        assert found["description"] == "Greet somebody."
+
+
 async def test_its_own_tool_can_be_replaced() -> None:
     async with serving(ToolHost()) as service, connected(service) as peer:
         await offer(peer)
@@ -376,9 +394,19 @@ async def test_what_is_concealed_stays_so() -> None:
             said.add(error["message"].replace(name, "NAME"))
             assert error["data"]["error"]["reason"] == "not_permitted"
         assert len(said) == 1
-        await offer(peer)
-        error = await peer.refused("tools.register", {"tools": [GREET | {"name": "Greet"}]})
-        assert "looks like 'greet'" not in error["message"]
+
+
+async def test_a_name_like_that_of_a_concealed_tool_gives_nothing_away() -> None:
+    @tool(effects=["read"])
+    async def greet_x() -> None:
+        """Hidden: the pattern has another separator."""
+
+    host = make_host(
+        [greet_x], profile={"rules": [{"allow": "greet-*"}], "default": "deny", "conceal": True}
+    )
+    async with serving(host) as service, connected(service) as peer:
+        error = await peer.refused("tools.register", {"tools": [GREET | {"name": "greet-x"}]})
+        assert "greet_x" not in str(error)
 
 
 async def test_a_closed_session_takes_no_tools() -> None:

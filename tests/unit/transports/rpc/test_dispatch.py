@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,11 +225,19 @@ async def test_a_call_is_cancelled_while_it_runs(by: str) -> None:
         assert (result["status"], result["error"]["reason"]) == ("error", "cancelled")
 
 
-async def test_a_cancel_that_comes_with_its_call_counts() -> None:
-    gate = Gate()
-    async with serving(ToolHost([gate.tool()])) as service, connected(service) as peer:
-        await peer.send(plain("wait", {"n": 1}, 1))
-        await peer.notify("calls.cancel", {"request": 1})  # nothing of the call has happened yet
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_a_cancel_that_comes_with_its_call_counts(store: str, tmp_path: Path) -> None:
+    """Also while the call cannot be reached, because it is being written down."""
+
+    @tool(effects=["write"])
+    async def change() -> None:
+        """Wait."""
+        await asyncio.sleep(60)
+
+    host = ToolHost([change], store=store if store == "memory" else f"sqlite:{tmp_path}/store")
+    async with serving(host) as service, connected(service) as peer:
+        await peer.send(plain("change", {}, 1))
+        await peer.notify("calls.cancel", {"request": 1})
         assert (await peer.answer(1))["result"]["error"]["reason"] == "cancelled"
 
 

@@ -33,9 +33,9 @@ async def test_messages_leave_in_order() -> None:
     wire = Wire()
     out = made(wire)
     out.push(b"1")
+    await asyncio.sleep(0)
     assert out.give(b"2", False) is False  # somebody carries already
     out.push(b"3")
-    await asyncio.sleep(0)
     assert (wire.sent, out.waiting) == ([], 3)
     wire.open.set()
     await out.finish(5)

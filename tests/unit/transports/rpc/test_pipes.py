@@ -46,7 +46,12 @@ async def test_what_is_left_is_written_at_the_end(ends: tuple[int, int]) -> None
     writer = await open_writer(writing, lost=lambda: None)
     for _ in range(20):
         writer.push(b"x" * 50_000)
-    finishing = asyncio.ensure_future(writer.finish(10))
+
+    async def finish() -> None:
+        await writer.finish(10)
+        writer.close()
+
+    finishing = asyncio.ensure_future(finish())
     got = b""
     while chunk := await asyncio.to_thread(os.read, reading, 1 << 20):
         got += chunk

@@ -104,11 +104,19 @@ async def test_changed_arguments_are_told() -> None:
         assert decided["state"] == "allowed"
 
 
-async def test_an_answer_that_comes_at_once_is_told_after_its_question() -> None:
-    async with (
-        serving(asking_host(ApprovalSimulator(default="allow"))) as service,
-        connected(service) as peer,
-    ):
+@pytest.mark.parametrize("pause", [0, 0.05])
+async def test_an_answer_that_comes_at_once_is_told_after_its_question(
+    pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = asking_host(ApprovalSimulator(default="allow"))
+    get = host.approvals.get
+
+    async def slowly(id: str) -> Any:
+        await asyncio.sleep(pause)
+        return await get(id)
+
+    monkeypatch.setattr(host.approvals, "get", slowly)
+    async with serving(host) as service, connected(service) as peer:
         assert (await peer.call("act", {"n": 5}))["output"] == 5
         decided = (await peer.notification("approval.decided"))["approval"]
         (asked,) = peer.all("approval.requested")
