@@ -82,7 +82,8 @@ def types(found: Sequence[Seen]) -> list[str]:
 @asynccontextmanager
 async def watched(*tools: Any, **options: Any) -> AsyncIterator[tuple[ToolHost, Hub]]:
     """A running host with a hub."""
-    sizes = {name: options.pop(name) for name in ("queue", "viewers") if name in options}
+    given = {"queue", "viewers", "per_principal"} & options.keys()
+    sizes = {name: options.pop(name) for name in given}
     async with ToolHost(tools or [look, work], **options) as host:
         hub = Hub(host, **sizes)
         await hub.start()

@@ -162,6 +162,8 @@ class Way:
         self.connections = 0
         self.heard = bytearray()
         """What clients sent."""
+        self.said = bytearray()
+        """What the gateway sent."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -203,8 +205,8 @@ class Way:
         while data := await reader.read(65536):
             if answers and not self.answers:
                 continue
-            if not answers:
-                self.heard += data
+            heard = self.said if answers else self.heard
+            heard += data
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError

@@ -13,6 +13,7 @@ HEAD = b"Host: 127.0.0.1:%(port)d\r\n"
 CALL = b"POST /v1/tools/add/call HTTP/1.1\r\n" + HEAD + b"Content-Type: application/json\r\n"
 BODY = b'{"arguments": {"a":1,"b": 2}}'
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+KEY = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 SEEDS = [
     CALL + b"Content-Length: 29\r\n\r\n" + BODY,
     CALL + b"Transfer-Encoding: chunked\r\n\r\n1d\r\n" + BODY + b"\r\n0\r\n\r\n",

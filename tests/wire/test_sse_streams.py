@@ -118,7 +118,7 @@ async def test_events_have_the_form_that_browsers_read() -> None:
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Accel-Buffering"] == "no"
         first = await asyncio.wait_for(answer.content.readuntil(b"\n\n"), PATIENCE)
-        assert re.fullmatch(rb"retry: \d+\n\n", first)
+        assert re.fullmatch(rb"retry: \d+\nid: [0-9a-f]+\.\d+\n\n", first)
         result = await at.host.call("work", {"steps": 1}, principal="ann")
         found = await frames(answer, 7)
         assert [frame.event for frame in found] == [
@@ -163,6 +163,38 @@ async def test_a_connection_that_was_lost_is_resumed_by_its_last_id() -> None:
         assert [frame.event for frame in found] == [*CALL[2:], *CALL, *CALL]
         async with at.get("/v1/events?types=call.*&after=") as answer:
             assert [frame.event for frame in await frames(answer, 12)] == CALL * 3
+
+
+async def test_a_connection_that_was_lost_before_the_first_event_is_resumed_too() -> None:
+    async with gateway() as at:
+        await at.host.call("look", {"path": "before"}, principal="ann")
+        async with at.get("/v1/events?types=call.received") as answer:
+            block = await asyncio.wait_for(answer.content.readuntil(b"\n\n"), PATIENCE)
+        place = dict(line.split(": ") for line in block.decode().strip().split("\n"))["id"]
+        await at.host.call("look", {"path": "meanwhile"}, principal="ann")
+        async with at.get("/v1/events?types=call.received", **{"Last-Event-ID": place}) as answer:
+            await at.host.call("look", {"path": "after"}, principal="ann")
+            found = await frames(answer, 2)
+        assert [each.data["data"]["arguments"]["path"] for each in found] == ["meanwhile", "after"]
+
+
+async def test_who_says_where_to_begin_is_told_no_other_place() -> None:
+    async with gateway() as at:
+        result = await at.host.call("look", principal="ann")
+        for query in ("?after=", f"?call_id={result.call_id}"):
+            async with at.get(f"/v1/events{query}") as answer:
+                first = await asyncio.wait_for(answer.content.readuntil(b"\n\n"), PATIENCE)
+                assert re.fullmatch(rb"retry: \d+\n\n", first)
+
+
+async def test_one_principal_has_so_many_streams_and_no_more() -> None:
+    async with gateway(viewers_per_principal=1) as at, at.get("/v1/events") as first:
+        assert first.status == 200
+        async with at.get("/v1/events") as second:
+            assert second.status == 429
+            assert (await second.json())["error"]["reason"] == "too_many_viewers"
+        async with at.get("/v1/events", who="bob") as other:
+            assert other.status == 200
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ async def test_a_host_that_stops_takes_nobody_in() -> None:
 
 
 async def test_too_many_connections_of_one_principal() -> None:
-    settings = ServeSettings(sessions=SessionSettings(per_principal=2))
+    settings = ServeSettings(sessions=SessionSettings(per_principal=1, connections=2))
     async with (
         served(settings=settings) as door,
         door.open() as first,

@@ -62,7 +62,9 @@ class Gateway:
         from toolcrib.transports.http.listening import AddressTaken
         from toolcrib.transports.serving import new_loop, serve
 
-        host = plan.host(exporters=[self._log], approver=self._approver())
+        # Events are only made where somebody listens: a quiet gateway's calls are cheaper.
+        told = () if self._log.quiet else (self._log,)
+        host = plan.host(exporters=told, approver=self._approver())
 
         async def work() -> None:
             await serve(
@@ -74,7 +76,8 @@ class Gateway:
             )
 
         try:
-            with self._log.starting(), asyncio.Runner(loop_factory=new_loop()) as runner:
+            hidden = self._log.starting(lambda line: host.redactor.text(line))
+            with hidden, asyncio.Runner(loop_factory=new_loop()) as runner:
                 runner.run(work())
         except AddressTaken as error:
             say(f"{error.message}. {error.cure}")
@@ -149,7 +152,7 @@ class _Log:
     name = "serve-log"
 
     def __init__(self, quiet: bool) -> None:
-        self._quiet = quiet
+        self.quiet = quiet
         self._calls = HumanLog()
         self._warnings = LineWriter()
         self._start = ExitStack()
@@ -161,9 +164,10 @@ class _Log:
             yield
 
     @contextmanager
-    def starting(self) -> Generator[None]:
-        """Hold lines back until `release`, and have warnings of the library shown."""
-        with self._start, log_shown(self._warnings.write):
+    def starting(self, hide: Callable[[str], str]) -> Generator[None]:
+        """Hold lines back until `release`, and have warnings of the library shown; `hide` takes the
+        secrets out of them, as a function's exception may have some in its words."""
+        with self._start, log_shown(lambda line: self._warnings.write(hide(line))):
             self._start.enter_context(self.hold())
             yield
 
@@ -174,5 +178,5 @@ class _Log:
     async def export(self, batch: Sequence[Event]) -> None:
         """Write what there is to say of each event."""
         for event in batch:
-            if not self._quiet and event.type not in _UNSAID:
+            if event.type not in _UNSAID:
                 self._calls.write(event)

@@ -73,6 +73,8 @@ class HttpSettings:
     """Seconds between signs of life on event streams."""
     viewers: int = 4096
     """Event streams at the same time."""
+    viewers_per_principal: int = 64
+    """Event streams of one principal at the same time."""
     queue: int = 1000
     """Events that wait for one viewer; a slower one is dropped."""
     docs: bool = True
@@ -139,6 +141,8 @@ class SessionSettings:
     """Seconds after which it ends in any case."""
     per_principal: int = 50
     """Open sessions of one principal."""
+    connections: int = 1024
+    """WebSockets of one principal."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

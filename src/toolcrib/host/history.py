@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ from toolcrib.core.protocols import Store
 from toolcrib.errors import NotFound
 
 _BLOCKS = 100
+_RECENT = 64
+"""Blocks that are read first for the newest calls; most lists need no more."""
 _LOOKED_BACK = 20_000
 """Blocks in which a call is looked for, from the newest back."""
 
@@ -48,6 +50,10 @@ class CallSummary(msgspec.Struct, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return msgspec.to_builtins(self)
+
+
+Shown = Callable[[CallSummary, CallRecord | CloseRecord], CallSummary]
+"""Gives the form of a call, with the record of its ending, that somebody may see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,13 +179,27 @@ class History:
         return found[-limit:]
 
     async def recent_calls(
-        self, *, limit: int = 20, wanted: Wanted | None = None
+        self, *, limit: int = 20, wanted: Wanted | None = None, shown: Shown | None = None
     ) -> list[CallSummary]:
-        """The newest of the calls looked for, oldest first."""
+        """The newest of the calls looked for, oldest first. Reads as far back as it has to. With
+        `shown`, calls are looked for, and given, in the form in which a reader may know them."""
         looked_for = wanted or Wanted()
+        end, width = await self.end(), _RECENT
+        while True:
+            start = max(0, end - width)
+            found = await self._calls_behind(start, limit, looked_for, shown)
+            # Of a call that began before, only the ending was seen; farther back is the rest.
+            whole = len(found) >= limit and all(call.door is not None for call in found)
+            if whole or not start:
+                return found
+            width *= 8
+
+    async def _calls_behind(
+        self, start: int, limit: int, wanted: Wanted, shown: Shown | None
+    ) -> list[CallSummary]:
         waiting: dict[str, CallSummary] = {}
         ended: list[CallSummary] = []
-        async for _, _, record in self.records(holding=_name(wanted)):
+        async for _, _, record in self.records(after=start, holding=_name(wanted)):
             if isinstance(record, FactRecord | StartRecord):
                 continue
             if isinstance(record, OpenRecord):
@@ -188,11 +208,13 @@ class History:
             done = waiting.pop(record.call_id, None) or _opened(record)
             done.status, done.reason, done.message = record.status, record.reason, record.message
             done.seconds = record.total_s
-            if looked_for.call(done):
+            if shown is not None:
+                done = shown(done, record)
+            if wanted.call(done):
                 ended.append(done)
                 if len(ended) > 2 * limit:
                     del ended[:-limit]
-        found = [*ended, *filter(looked_for.call, waiting.values())]
+        found = [*ended[-limit:], *filter(wanted.call, waiting.values())]
         return sorted(found, key=lambda call: call.time)[-limit:]
 
     # Places. A store gives blocks forward only; what is far in is found in steps that double.

@@ -134,6 +134,14 @@ class Trail:
         """How many records of this run have reached the store."""
         return self._sealed
 
+    @property
+    def numbered(self) -> int:
+        """How many records this run has, those among them that wait to be written. Where one of
+        them is still awaited, only those before it count."""
+        with self._lock:
+            sealed = self._sealed if self._stuck is None else self._stuck.last
+            return sealed if self._late else sealed + len(self._pending)
+
     def append(self, record: Record) -> int:
         """Put `record` on the trail; it reaches the disk within a group commit."""
         count = self._next  # with a name of its own, it is not looked up as a method

@@ -16,6 +16,7 @@ from toolcrib.core.result import Failure, ToolResult
 from toolcrib.errors import StoreError
 from toolcrib.host.history import CallSummary, History, Wanted
 from toolcrib.transports.caller import Caller
+from toolcrib.transports.concealing import told
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.models import CallState, ToolsCall
 
@@ -252,7 +253,7 @@ class Calls:
         found = await History(store).recent_calls(limit=1, wanted=Wanted(call_id=id))
         if not found or not self._sees(caller, found[0].principal):
             raise Fault("not_found", f"there is no call {id!r}")
-        return found[0]
+        return told(self._host, caller, found[0])
 
     async def _from_trail(self, caller: Caller, id: str) -> ToolResult:
         """The ending as far as the trail keeps it: secrets hidden, large outputs cut."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,15 @@ class Crowd:
         self._approvers: set[View] = set()
         self._by_principal: dict[str, set[View]] = {}
         self._by_call: dict[str, set[View]] = {}
+        self._counts: Counter[str] = Counter()
+        """How many views each principal has, of whatever kind."""
 
     def __len__(self) -> int:
         return len(self._views)
+
+    def count(self, principal: str) -> int:
+        """How many of them are one principal's."""
+        return self._counts[principal]
 
     def all(self) -> list[View]:
         """Everybody."""
@@ -41,6 +48,7 @@ class Crowd:
     def add(self, view: View) -> None:
         """Somebody comes."""
         self._views.add(view)
+        self._counts[view.caller.principal.name] += 1
         if view.call_id is not None:
             self._by_call.setdefault(view.call_id, set()).add(view)
         elif view.audit:
@@ -54,6 +62,11 @@ class Crowd:
 
     def discard(self, view: View) -> None:
         """Somebody leaves."""
+        if view in self._views:
+            name = view.caller.principal.name
+            self._counts[name] -= 1
+            if not self._counts[name]:
+                del self._counts[name]
         for views in (self._views, self._auditors, self._others, self._approvers):
             views.discard(view)
         _take_out(self._by_principal, view.caller.principal.name, view)

@@ -37,7 +37,9 @@ _MOST_WAITING = 100_000
 class Hub:
     """Where viewers meet the events of one host. Belongs to the loop that `start` ran on."""
 
-    def __init__(self, host: ToolHost, *, queue: int = 1000, viewers: int = 4096) -> None:
+    def __init__(
+        self, host: ToolHost, *, queue: int = 1000, viewers: int = 4096, per_principal: int = 64
+    ) -> None:
         self.host = host
         self.sight: Sight
         """Knows whose the calls are; there from `start` on."""
@@ -45,6 +47,7 @@ class Hub:
         """Whether other processes may write to the same store."""
         self._queue = queue
         self._most = viewers
+        self._most_each = per_principal
         self._parts: Parts | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -100,6 +103,10 @@ class Hub:
         chosen = chosen_types(types)
         if len(self._crowd) >= self._most:
             raise Fault("too_many_viewers", f"{self._most} event streams are open already")
+        who = caller.principal.name
+        if self._crowd.count(who) >= self._most_each:
+            text = f"{who} has {self._most_each} event streams open already; close one"
+            raise Fault("too_many_viewers", text)
         view = View(self, caller, chosen, call_id, after, heartbeat)
         if self._unheard is None:
             self._listen()
@@ -140,6 +147,14 @@ class Hub:
     def position(self) -> int:
         """The block of the store up to which other writers' events were told."""
         return 0 if self._others is None else self._others.position
+
+    @property
+    def reached(self) -> str:
+        """The newest record of this host's run, as a place to resume at."""
+        if self._parts is None:
+            return ""
+        trail = self._parts.trail
+        return f"{trail.run}.{trail.numbered}"
 
     # Listening.
 

@@ -333,6 +333,9 @@ class EventsSubscribe(Request, frozen=True, kw_only=True):
 
 class Subscribed(Answer, frozen=True, kw_only=True):
     subscription: str
+    after: str | None = None
+    """Where it begins: what to subscribe behind when the connection breaks before the first event.
+    None for one call without `after`."""
 
 
 class EventsUnsubscribe(Request, frozen=True, kw_only=True):

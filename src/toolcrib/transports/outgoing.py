@@ -54,6 +54,8 @@ class Outgoing:
         most: int = TOO_MUCH,
     ) -> None:
         self.waiting = 0
+        self.taken = 0
+        """Messages that left."""
         self.closed = False
         self._send = send
         self._gone = gone
@@ -95,6 +97,7 @@ class Outgoing:
                 if self.closed:
                     return
                 frames.popleft()
+                self.taken += 1
                 self.waiting -= len(frame)
                 if self._roomless and self.waiting < MUCH // 2:
                     self._make_room()

@@ -2,7 +2,8 @@
 
 Events of this host's own run are told before they are stored, those of other writers when they
 are. So a viewer's place has two parts, `OWN@OTHERS`: the last event of one run, and how far the
-other runs were told, by an event's id or a block's position. A plain event id means both.
+other runs were told, by an event's id or a block's position. A plain event id means both. Without
+its last number, an event's id means all events of its record.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +31,9 @@ LOOK_BACK = 64
 _OPENINGS = (b'["open",', b'["begin",')
 _NAMING = (*_OPENINGS, b'["call",', b'["ok",', b'["close",', b'["done",')
 """How records begin that name the principal of their call."""
+
+_LAST = 1 << 30
+"""Stands for the last event of a record, whatever its number is."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -92,7 +97,7 @@ class Replay:
         """Start behind a place; the beginning, for an empty one. Raises `NotFound`."""
         own, at, others = after.partition("@")
         if own:
-            self._mine = await self._history.find(own)
+            self._mine = await self._find(own)
             self._others = Place(self._mine.position, "", 0, 0)
         if at:
             self._others = await self._find_others(others)
@@ -103,6 +108,11 @@ class Replay:
         self._start = self.position = max(0, min(positions) - 1)
         if self._principal is not None:
             self.position = max(0, self._start - LOOK_BACK)
+
+    async def _find(self, text: str) -> Place:
+        if text.count(".") == 1:
+            return replace(await self._history.find(f"{text}.0"), index=_LAST)
+        return await self._history.find(text)
 
     async def _find_others(self, text: str) -> Place:
         if not text.isdecimal():
@@ -189,4 +199,5 @@ class Replay:
 
 
 def _id(place: Place) -> str:
-    return f"{place.run}.{place.seq}.{place.index}"
+    record = f"{place.run}.{place.seq}"
+    return record if place.index == _LAST else f"{record}.{place.index}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -48,7 +49,9 @@ class Connection:
         *,
         max_bytes: int,
         most_requests: int = MOST_REQUESTS,
+        fell_behind: Callable[[], None] | None = None,
     ) -> None:
+        """`fell_behind` is told when the client does not keep up with its events."""
         self.caller = caller
         self.closed = False
         self.more = False
@@ -64,7 +67,7 @@ class Connection:
         self._pushes = Pushes.of(service.host)
         self._pushes.add(self)
         self._tools = ClientTools(self, service.host)
-        self._events = Subscriptions(service, caller, out)
+        self._events = Subscriptions(service, caller, out, fell_behind)
 
     @property
     def session_id(self) -> str | None:

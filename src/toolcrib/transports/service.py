@@ -12,7 +12,7 @@ import msgspec
 
 from toolcrib.core.result import ToolResult
 from toolcrib.core.serving import ServeSettings
-from toolcrib.errors import HostStopped, NotFound, StoreError
+from toolcrib.errors import ConfigError, HostStopped, NotFound, StoreError
 from toolcrib.host.host import ToolHost
 from toolcrib.host.parts import Parts
 from toolcrib.host.session import Session
@@ -23,7 +23,7 @@ from toolcrib.transports.faults import Fault
 from toolcrib.transports.methods import HANDLERS
 from toolcrib.transports.methods.host import health
 from toolcrib.transports.models import Health
-from toolcrib.transports.sessions import Sessions
+from toolcrib.transports.sessions import Sessions, entered
 from toolcrib.transports.wire import METHODS
 
 _log = logging.getLogger("toolcrib")
@@ -40,7 +40,13 @@ class Service:
         self.parts: Parts
         """The running host's; there from `start` on."""
         self.calls = Calls(self)
-        self.hub = Hub(host, queue=self.settings.http.queue, viewers=self.settings.http.viewers)
+        http = self.settings.http
+        self.hub = Hub(
+            host,
+            queue=http.queue,
+            viewers=http.viewers,
+            per_principal=http.viewers_per_principal,
+        )
         self.sessions = Sessions(host, self.settings.sessions, self.folder)
         self.stopping = False
 
@@ -86,6 +92,8 @@ class Service:
             raise
         except NotFound as error:
             raise Fault("not_found", str(error)) from None
+        except ConfigError as error:
+            raise Fault("config_rejected", str(error)) from None
         except StoreError as error:
             raise Fault("audit_unavailable", str(error)) from None
         except HostStopped as error:
@@ -140,7 +148,6 @@ class Service:
         timeout: float | None,
         call_id: str | None,
     ) -> ToolResult:
-        held: Session | str | None = session if session is not None else caller.session
         if caller.badge.over:
             return await self.host.calling.refuse(
                 name, caller.principal, "unauthenticated", EXPIRED, call_id, caller.door
@@ -149,6 +156,12 @@ class Service:
             words = f"{caller.principal.name} may not use the profile {profile}"
             return await self.host.calling.refuse(
                 name, caller.principal, "not_in_profile", words, call_id, caller.door
+            )
+        try:
+            held = entered(self.host, caller, session, profile)
+        except Fault as fault:
+            return await self.host.calling.refuse(
+                name, caller.principal, "not_in_profile", fault.message, call_id, caller.door
             )
         if profile is None and held is None:
             profile = caller.profile

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,16 +119,20 @@ class _Gateway:
 
                 self._app = create_app(service, identity, door.addresses)
                 await door.open(self._app)
-            await self._serve(service, ready, stop)
+            await self._serve(service, identity, ready, stop)
         finally:
             await self._close(service, identity)
 
     async def _serve(
-        self, service: Service, ready: Callable[[Serving], None], stop: asyncio.Event
+        self,
+        service: Service,
+        identity: Identity,
+        ready: Callable[[Serving], None],
+        stop: asyncio.Event,
     ) -> None:
         stopped = self._go(stop.wait())
         talking: asyncio.Task[Any] | None = None
-        following = self._go(self._follow())
+        following = self._go(self._follow(identity))
 
         def opened() -> None:
             door = self._door
@@ -156,10 +160,14 @@ class _Gateway:
 
     async def _close(self, service: Service, identity: Identity) -> None:
         """Accept nothing more, let calls end, then end what is connected."""
+        ends: list[Awaitable[Any]] = [service.stop()]
         if self._door is not None:
+            from toolcrib.transports.websocket import close_websockets
+
             self._door.close()
+            ends.append(close_websockets(service, self._host.settings.drain))
         try:
-            await service.stop()
+            await asyncio.gather(*ends)
         finally:
             if self._door is not None:
                 await self._door.shutdown()
@@ -182,10 +190,11 @@ class _Gateway:
                 _log.exception("the configuration could not be read again")
             self._renew()
 
-    async def _follow(self) -> None:
+    async def _follow(self, identity: Identity) -> None:
         """Take over what a reload changed, whoever asked for it."""
         while True:
             await asyncio.sleep(_LOOK)
+            identity.look()
             if self._host.config is not self._config:
                 self._renew()
 

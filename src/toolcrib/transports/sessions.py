@@ -57,11 +57,13 @@ class Sessions:
                 "not_permitted", f"{caller.principal.name} may not use the profile {profile}"
             )
         settings = self.settings
-        if len(self.of(caller)) >= settings.per_principal:
-            raise Fault(
-                "too_many_sessions",
-                f"{caller.principal.name} has {settings.per_principal} open sessions; close one",
-            )
+        # A connection is a session, too, but one that nobody forgets to close.
+        alike = sum((session.idle is not None) is lasting for session in self.of(caller))
+        most = settings.per_principal if lasting else settings.connections
+        if alike >= most:
+            what = "open sessions" if lasting else "connections"
+            text = f"{caller.principal.name} has {most} {what}; close one"
+            raise Fault("too_many_sessions", text)
         if metadata and len(repr(metadata)) > MOST_METADATA:
             raise Fault("invalid_request", f"metadata is over {MOST_METADATA} characters")
         try:
@@ -119,6 +121,24 @@ class Sessions:
                     await session.close()
                 except Exception:
                     _log.exception("session %s could not be closed", session.id)
+
+
+def entered(
+    host: ToolHost, caller: Caller, session: Session | str | None, profile: str | None
+) -> Session | str | None:
+    """The session that a caller means, else that of its connection. A session names and does not
+    authorise: who comes in it now counts, not who opened it. Raises `Fault` where the caller may
+    not use the profile that the session would hold it to."""
+    given = caller.session if session is None else session
+    found = host.callers.sessions.get(given) if isinstance(given, str) else given
+    if found is None or found.principal.name != caller.principal.name:
+        return given  # what is wrong with it is said where it is looked up
+    if profile is None and not caller.may_use(found.profile):
+        raise Fault(
+            "not_permitted", f"{caller.principal.name} may not use the profile {found.profile}"
+        )
+    found.principal = caller.principal
+    return found
 
 
 def view(session: Session) -> SessionView:

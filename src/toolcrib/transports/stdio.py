@@ -169,6 +169,9 @@ def stdio_caller(service: Service) -> Caller:
         rights = {PREFIX + right for right in RIGHTS}
         who = Principal(who.name, who.roles, who.permissions | rights, who.attributes)
     chosen = host.config.principal_profiles.get(who.name)
-    if chosen is None and settings.profile is not None:
+    profile = settings.profile
+    if chosen is None and settings.principal is not None:
+        profile, chosen = profile or host.callers.default, ()
+    elif chosen is None and profile is not None:
         chosen = ()
-    return Caller(who, door="stdio", profile=settings.profile, profiles=chosen, local=True)
+    return Caller(who, door="stdio", profile=profile, profiles=chosen, local=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,10 +27,17 @@ MOST = 32
 class Subscriptions:
     """Carries views to a client, each at the client's own pace."""
 
-    def __init__(self, service: Service, caller: Caller, out: Outlet) -> None:
+    def __init__(
+        self,
+        service: Service,
+        caller: Caller,
+        out: Outlet,
+        fell_behind: Callable[[], None] | None = None,
+    ) -> None:
         self._service = service
         self._caller = caller
         self._out = out
+        self._fell_behind = fell_behind
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._count = 0
 
@@ -41,6 +49,7 @@ class Subscriptions:
         view = self._service.hub.view(
             self._caller, types=asked.types, call_id=asked.call_id, after=asked.after
         )
+        view.sent_away = self._fell_behind
         self._count += 1
         name = f"e{self._count}"
         self._tasks[name] = asyncio.ensure_future(view.open())
@@ -53,7 +62,8 @@ class Subscriptions:
         # It runs behind whoever answers the request, so the first event follows that answer.
         task = self._tasks[name] = asyncio.ensure_future(self._carry(name, view))
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
-        return Subscribed(subscription=name)
+        after = asked.after if view.place is None else view.place
+        return Subscribed(subscription=name, after=after)
 
     def remove(self, asked: EventsUnsubscribe) -> Closed:
         """Tell no more."""

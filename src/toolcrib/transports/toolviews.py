@@ -22,6 +22,7 @@ from toolcrib.transports.models import (
     ToolsPage,
     ToolView,
 )
+from toolcrib.transports.sessions import entered
 
 _WORD = re.compile(r"[a-z0-9]+").findall
 _SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
@@ -67,14 +68,14 @@ def callable_tools(
         caller.need("audit")
     elif not caller.may_use(profile):
         raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
-    held = session if session is not None else caller.session
+    held = None if as_ is not None else entered(host, caller, session, profile)
     plain = held is None and as_ is None
     chosen = profile or (caller.profile if plain else None)
     try:
         return host.tools(
             profile=chosen,
             principal=as_ or caller.principal,
-            session=None if as_ is not None else held,
+            session=held,
         )
     except NotFound as error:
         raise Fault("not_found", str(error)) from None
@@ -86,7 +87,7 @@ def callable_tool(
     """One tool, by its name, `name@version` or wire name. Raises `Fault`."""
     if not caller.may_use(profile):
         raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
-    held = session if session is not None else caller.session
+    held = entered(host, caller, session, profile)
     chosen = profile or (caller.profile if held is None else None)
     found = host.callers.resolve(caller.principal, chosen, held)
     if found.problem is not None:

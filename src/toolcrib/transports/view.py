@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.core.events import Event
@@ -56,7 +57,8 @@ class View:
     __slots__ = (
         "_after", "_behind", "_closed", "_cursor", "_finished", "_floor", "_hub", "_missed",
         "_opened", "_own", "_own_id", "_queue", "_ready", "_reason", "_replay", "_told", "_waiter",
-        "approve", "audit", "beat", "beats", "call_id", "caller", "over", "types",
+        "approve", "audit", "beat", "beats", "call_id", "caller", "over", "place", "sent_away",
+        "types",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +81,11 @@ class View:
         self.over = False
         """Whether there is nothing to see, now or later: the one call has ended, and its last event
         was seen before."""
+        self.place: str | None = None
+        """Where it begins, from `open` on: whoever is cut off before the first event resumes here.
+        None when it was said before where to begin, or at the beginning of one call."""
+        self.sent_away: Callable[[], None] | None = None
+        """Told when the viewer is sent away: from then on it should hurry."""
         self._hub = hub
         self._after = after
         self._opened = self._closed = self._finished = self._missed = False
@@ -90,7 +97,7 @@ class View:
         """Whether the trail has to be read before the queue."""
         self._own, self._floor = (0, 0), hub.position
         """Live events up to here were in the replay already, or before this viewer came."""
-        self._own_id, self._told = "", (0, "0")
+        self._own_id, self._told = "" if self._behind else hub.reached, (0, "0")
         """How far this viewer is: in this host's run, and in those of the others."""
         self._cursor: str | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -117,6 +124,8 @@ class View:
 
     def drop(self, reason: str) -> None:
         """Send the viewer away, after what waits for it."""
+        if self._reason is None and self.sent_away is not None:
+            self.sent_away()
         self._reason = self._reason or reason
         if reason in ("unauthenticated", "not_permitted"):
             self._queue.clear()
@@ -154,6 +163,9 @@ class View:
         parts = await hub.ready()
         self._floor = max(self._floor, hub.begun)
         if not self._behind:
+            self._told = self._floor, str(self._floor)
+            self.place = f"{self._own_id}@{self._told[1]}" if hub.shared else self._own_id
+            self._cursor = self.place
             return
         flight = None if call_id is None else in_flight(parts.pipeline, call_id)
         await parts.store.flush()

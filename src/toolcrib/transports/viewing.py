@@ -92,6 +92,8 @@ class _Call(NamedTuple):
     """Whether its profile keeps secret which tools there are."""
     found_out: bool = False
     """Whether it was refused for that."""
+    time: float | None = None
+    """When it came. What is decided of an unknown tool is decided in that moment."""
 
 
 class Sight:
@@ -129,7 +131,7 @@ class Sight:
                 return Look(None, False, event)
             if kind == "call.decided" and call.conceals and _found_out(data):
                 _keep(self._calls, str(event.call_id), call._replace(found_out=True))
-                event = _with(event, data | _unknown(call))
+                event = _at_once(_with(event, data | _unknown(call)), call)
             return Look(call.principal, False, event)
         return Look(None, False, event)
 
@@ -158,7 +160,8 @@ class Sight:
         rules = self._host.callers.profile(profile)
         # Of a profile that is gone nobody knows any more what it kept secret.
         conceals = profile is not None and (rules is None or rules.conceal)
-        call = _Call(str(data.get("principal")), str(data.get("tool")), conceals)
+        who, tool = str(data.get("principal")), str(data.get("tool"))
+        call = _Call(who, tool, conceals, time=event.time)
         _keep(self._calls, str(event.call_id), call)
         if not conceals:
             return event
@@ -186,7 +189,7 @@ class Sight:
             "still_running": False,
             "timings": {"wait": 0.0, "queue": 0.0, "run": 0.0, "total": 0.0},
         }
-        return msgspec.structs.replace(event, type="call.finished", data=data)
+        return _at_once(msgspec.structs.replace(event, type="call.finished", data=data), call)
 
     def _catalog(self, event: Event) -> Look:
         change = event.data.get("change")
@@ -212,6 +215,10 @@ def _keep(kept: dict[str, Any], key: str, value: Any) -> None:
 
 def _with(event: Event, data: dict[str, Any]) -> Event:
     return msgspec.structs.replace(event, data=data)
+
+
+def _at_once(event: Event, call: _Call) -> Event:
+    return event if call.time is None else msgspec.structs.replace(event, time=call.time)
 
 
 def _found_out(decided: dict[str, Any]) -> bool:

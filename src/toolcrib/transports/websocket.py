@@ -25,7 +25,9 @@ FAILED = 1011
 RESTARTING = 1012
 LATER = 1013
 LOOK = 1.0
-"""Seconds between two looks at whether credentials still hold."""
+"""Seconds between two looks at whether credentials still hold, and clients read."""
+GRACE = 5.0
+"""Seconds in which a client that fell behind has to take a message; else it is cut off."""
 _LONGEST_REASON = 120
 """Bytes; the standard leaves room for 123."""
 
@@ -53,6 +55,8 @@ class _Socket:
         self.ended: asyncio.Future[_Ended | None] = asyncio.get_running_loop().create_future()
         """Done when the client has gone, or this side wants to end it."""
         self.out = Outgoing(self._send_text, gone=self._gone)
+        self._late: tuple[float, int] | None = None
+        """Since when, and behind how many messages, a client that fell behind takes nothing."""
 
     def _send_text(self, frame: bytes) -> Awaitable[None]:
         return self._send({"type": "websocket.send", "text": frame.decode()})
@@ -64,6 +68,23 @@ class _Socket:
         """Have it closed; None when the client did it."""
         if not self.ended.done():
             self.ended.set_result(how)
+
+    def hurry(self) -> None:
+        """The client did not keep up with events: from now on it has to read."""
+        self._late = asyncio.get_running_loop().time(), self.out.taken
+
+    def look(self, now: float) -> None:
+        """End it when a client that should hurry takes nothing."""
+        if self._late is None:
+            return
+        since, taken = self._late
+        if not self.out.waiting:
+            self._late = None
+        elif self.out.taken != taken:
+            self._late = now, self.out.taken
+        elif now - since >= GRACE:
+            self._late = None
+            self.out.close("slow_reader")
 
     async def next(self) -> str | None:
         """What the client sends; None when it has gone. Raises `_Ended`."""
@@ -102,11 +123,14 @@ class _Sockets:
         self._look()
 
     def _look(self) -> None:
-        """End those whose credentials do not hold any more, also when they say nothing."""
-        self.timer = asyncio.get_running_loop().call_later(LOOK, self._look)
+        """End those whose credentials do not hold any more, also when they say nothing, and those
+        that do not read."""
+        loop = asyncio.get_running_loop()
+        self.timer = loop.call_later(LOOK, self._look)
         for socket, connection in self.open:
             if connection.caller.badge.over:
                 socket.end(_Ended(POLICY, "unauthenticated"))
+            socket.look(loop.time())
 
 
 _sockets: dict[Service, _Sockets] = {}
@@ -136,7 +160,13 @@ async def serve_websocket(
     except _Ended as how:
         await socket.close(how)
         return
-    connection = Connection(service, caller.at(session, "websocket"), socket.out, max_bytes=limit)
+    connection = Connection(
+        service,
+        caller.at(session, "websocket"),
+        socket.out,
+        max_bytes=limit,
+        fell_behind=socket.hurry,
+    )
     both = (socket, connection)
     sockets = _sockets.get(service) or _sockets.setdefault(service, _Sockets())
     sockets.open.add(both)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from served import Gateway, gateway, until, way
+from served import Gateway, Way, gateway, until, way
 from toolcrib import Event
 from toolcrib.client import CannotConnect, Client, ConnectionLost, Refused
 
@@ -204,6 +204,33 @@ async def test_a_broken_stream_goes_on_without_loss_or_repetition(
                 await between.open()
         assert await reading == list(range(40))
         await events.aclose()
+
+
+async def test_a_stream_that_broke_before_its_first_event_misses_none(
+    served: Gateway, scheme: str
+) -> None:
+    async with (
+        way(served.port) as between,
+        Client(between.url.replace("http", scheme, 1)) as host,
+        Client(served.url) as other,
+    ):
+        await other.call("add", {"a": -1})
+        events = host.events(types=["call.received"])
+        reading = asyncio.ensure_future(numbers(events, 3))
+        await _watched(served)
+        await until(lambda: _placed(between))
+        await between.close()
+        await until(lambda: not served.host.bus.active)
+        for n in range(3):
+            await other.call("add", {"a": n})
+        await between.open()
+        assert await reading == [0, 1, 2]
+        await events.aclose()
+
+
+def _placed(between: Way) -> bool:
+    """Whether the client was told where its stream begins."""
+    return b"\nid: " in between.said or b'"after":"' in between.said
 
 
 async def test_a_stream_ends_with_its_client(served: Gateway, scheme: str) -> None:

@@ -157,6 +157,12 @@ HTTP = Section(
             default=str(_HTTP.viewers),
         ),
         Setting(
+            name="viewers_per_principal",
+            kind=whole(1),
+            doc="event streams of one principal at the same time",
+            default=str(_HTTP.viewers_per_principal),
+        ),
+        Setting(
             name="queue",
             kind=whole(1),
             doc="events that wait for one viewer; a slower one is dropped",
@@ -227,6 +233,12 @@ SERVE = Section(
                         kind=whole(1),
                         doc="open sessions of one principal",
                         default=str(_SESSIONS.per_principal),
+                    ),
+                    Setting(
+                        name="connections",
+                        kind=whole(1),
+                        doc="WebSockets of one principal",
+                        default=str(_SESSIONS.connections),
                     ),
                 ),
             ),

@@ -60,13 +60,14 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
         if kind == "http":
-            await self._http(scope, receive, send)
+            await self.http(scope, receive, send)
         elif kind == "websocket":
             await self._websocket(scope, receive, send)
         elif kind == "lifespan":
             await _lifespan(receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One HTTP request; our own server comes straight here."""
         connection = scope.get(CONNECTION)
         exchange: Exchange | None = None
         began: Any
@@ -102,7 +103,9 @@ class App:
             pass
         except asyncio.CancelledError:
             # Only the end of the server gets here: calls end with a result.
-            await self._refuse(Fault("host_stopping"), began, send)
+            if exchange is None:
+                raise
+            exchange.break_off(Fault("host_stopping"))
         except Exception:
             _log.exception("%s %s failed", scope["method"], scope["path"])
             await self._refuse(Fault("unexpected_failure"), began, send)
@@ -148,7 +151,7 @@ class App:
         caller = await self._caller(head, scope, connection)
         query: bytes = scope["query_string"]
         if found.stream is not None:
-            await self._stream(found, caller, head, query, receive, send)
+            await self._stream(found, caller, head, query, connection, receive, send)
         elif place.method is not None and place.method.name == "tools.call":
             name = found.values["name"]
             await self._calling.call(caller, name, head, query, exchange, receive, send)
@@ -163,6 +166,7 @@ class App:
         caller: Caller,
         head: Mapping[bytes, bytes],
         query_string: bytes,
+        connection: Any,
         receive: Receive,
         send: Send,
     ) -> None:
@@ -178,12 +182,13 @@ class App:
             query["call_id"] = found.values["id"]
         last = head.get(b"last-event-id")
         text = None if last is None else last.decode("latin-1")
-        await serve_events(self._service, caller, query, text, receive, send)
+        cut = None if connection is None else connection.transport.abort
+        await serve_events(self._service, caller, query, text, receive, send, cut)
 
     def _known(self, head: Mapping[bytes, bytes], door: str, loopback: bool) -> Caller | None:
         """Who asks, if that is known without waiting."""
         authorization = head.get(b"authorization")
-        if authorization is None and loopback and is_forwarded(head):
+        if loopback and is_forwarded(head):
             loopback = False
         return self._identity.known(authorization, door, loopback)
 
@@ -196,7 +201,7 @@ class App:
         else:
             door = "http"
             loopback = is_loopback(scope.get("client")) and is_loopback(scope.get("server"))
-        if authorization is None and loopback and is_forwarded(head):
+        if loopback and is_forwarded(head):
             loopback = False
         return await self._identity.identify(authorization, door=door, loopback=loopback, peer=peer)
 

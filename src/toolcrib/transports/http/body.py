@@ -50,6 +50,8 @@ async def read_body(receive: Receive, head: Mapping[bytes, bytes], settings: Htt
 def check_type(head: Mapping[bytes, bytes]) -> None:
     """Refuse a body that is not said to be JSON: a web form cannot say so."""
     given = head.get(b"content-type")
+    if given == b"application/json" and b"content-encoding" not in head:
+        return
     if given is None or given.partition(b";")[0].strip().lower() != b"application/json":
         raise Fault("unsupported_media", "send `Content-Type: application/json`")
     if head.get(b"content-encoding", b"identity").lower() != b"identity":

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.result import ToolResult
 from toolcrib.core.serving import HttpSettings
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.calls import Calls
@@ -144,6 +143,8 @@ class Calling:
             waited_for = turn.end(caller.principal.name, result)
         finally:
             turn.answered = True
+            if turn.kept is not None:
+                turn.kept.cancel()  # does nothing when the result is kept
             if timer is not None:
                 timer.cancel()
             else:
@@ -152,30 +153,16 @@ class Calling:
                 exchange.gone = None
             if watcher is not None:
                 watcher.cancel()
-        if waited_for:
-            await self._answer(result, exchange, send, wait)
-
-    async def _answer(
-        self,
-        result: ToolResult,
-        exchange: Exchange | None,
-        send: Send,
-        wait: tuple[float, bool] | None,
-    ) -> None:
+        if not waited_for:
+            return
         body = encode(result)
-        if exchange is not None and wait is None:
-            if result.error is None:
-                status = 200
-                head = b"toolcrib-call-id: " + result.call_id.encode() + _HEAD
-            else:
-                status = status_of(result)
-                told = [(b"toolcrib-call-id", result.call_id.encode()), *retry_headers(result)]
-                head = b"".join(b"%s: %s\r\n" % pair for pair in told) + JSON_HEAD
-            if exchange.finish(status, head, body):
+        if exchange is not None and result.error is None and wait is None:
+            # The common ending, written without a detour.
+            told = b"toolcrib-call-id: " + result.call_id.encode() + _HEAD
+            if exchange.finish(200, told, body):
                 return
-        await reply(
-            send, status_of(result), body, [*_told(result.call_id, wait), *retry_headers(result)]
-        )
+        headers = [*_told(result.call_id, wait), *retry_headers(result)]
+        await reply(send, status_of(result), body, headers)
 
     async def _keyed(
         self,

@@ -28,6 +28,8 @@ MOST_HEADERS = 128
 MOST_QUEUED = 16
 """Requests behind the one being answered. While more could come, it is read on: whoever does not
 read does not notice either that the client left."""
+LAST_WORDS = 5.0
+"""Seconds for a WebSocket's client to take what was sent last."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _PLAIN = re.compile(rb"/[A-Za-z0-9/_.~:@-]*").fullmatch
 """A path that needs no parser: nothing is escaped in it and nothing follows it."""
@@ -44,7 +46,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, server: HttpDoor, door: str) -> None:
         super().__init__(server.config, server.state, {}, server.loop)
         self.owner = server
-        self._app: Any = server.app
+        self._app = server.http
         self.door = door
         """`http` or `unix`."""
         self.peer: Peer | None = None
@@ -255,7 +257,8 @@ class Connection(HttpToolsProtocol):
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """A connection that became a WebSocket."""
+    """A connection that became a WebSocket. When it is over, a client that does not read what is
+    left is not waited for: closing alone would keep it until the client's system gives up."""
 
     connection: Connection | None = None
     """What it was before."""
@@ -272,6 +275,18 @@ class Socket(WebSocketsSansIOProtocol):
 
         self.app = answering
         await super().run_asgi()
+        if self.disconnected:
+            return
+        said = self.close_timer is not None
+        if self.close_timer is not None:
+            self.close_timer.cancel()
+        seconds = self.close_timeout if said else LAST_WORDS
+        self.close_timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def keepalive_timeout(self) -> None:
+        """As ever, but at once."""
+        super().keepalive_timeout()
+        self.transport.abort()
 
     def send_receive_event_to_app(self) -> None:
         """As ever, but bad UTF-8 of a client's leaves no traceback in the operator's log."""

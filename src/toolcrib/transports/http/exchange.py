@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
     RequestResponseCycle,
 )
+
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.http.answers import JSON_HEAD
 
 CONNECTION = "toolcrib.connection"
 """Where a scope of our own server has its connection."""
@@ -84,6 +88,15 @@ class Exchange(RequestResponseCycle):
         self.message_event.set()
         if self.gone is not None:
             self.gone()
+
+    def break_off(self, fault: Fault) -> None:
+        """Answer with a fault if an answer can still be given at once, and close in any case."""
+        self.keep_alive = False
+        told = not self.response_started and self.finish(
+            fault.http, JSON_HEAD, msgspec.json.encode(fault.result())
+        )
+        if not told and not self.response_complete:
+            self.transport.abort()
 
     def linger(self) -> None:
         """Close the connection gently after the answer: the client may still be sending."""

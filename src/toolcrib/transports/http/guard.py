@@ -23,7 +23,10 @@ _ONCE = frozenset(
         b"content-encoding", b"transfer-encoding", b"idempotency-key", b"if-none-match",
     )
 )  # fmt: skip
-_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
+_FORWARDED = (
+    b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto",
+    b"x-real-ip",
+)  # fmt: skip
 
 
 def read_head(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -7,10 +7,11 @@ import os
 import socket
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.server import ServerState
@@ -19,6 +20,9 @@ from toolcrib.core.serving import HttpSettings, Listen, Tls
 from toolcrib.errors import ConfigError
 from toolcrib.transports.http.connection import Connection, Socket
 from toolcrib.transports.http.listening import open_tcp, open_unix, remove_unix
+
+if TYPE_CHECKING:
+    from toolcrib.transports.http.app import App
 
 _TICK = 0.25
 """Seconds between two looks at the clock."""
@@ -38,7 +42,8 @@ class HttpDoor:
         """Nothing new is accepted, and connections end with their answer."""
         self.loop: asyncio.AbstractEventLoop
         self.config: uvicorn.Config
-        self.app: Any = None
+        self.http: Callable[..., Awaitable[None]]
+        """What answers requests that are no WebSocket."""
         self.addresses: tuple[Listen, ...] = ()
         """Where it listens, with the ports it was given."""
         self._tcp: list[socket.socket] = []
@@ -70,12 +75,13 @@ class HttpDoor:
             self._let_go()
             raise
 
-    async def open(self, app: Any) -> None:
+    async def open(self, app: App) -> None:
         """Begin to accept."""
         self.loop = asyncio.get_running_loop()
-        self.app = app
+        self.http = app.http
+        asgi: Any = app
         self.config = uvicorn.Config(
-            app,
+            asgi,
             http=Connection,
             ws=Socket,
             ws_max_size=self.settings.max_body,
@@ -117,7 +123,8 @@ class HttpDoor:
     async def shutdown(self, seconds: float = 5.0) -> None:
         """End every connection after its answer, and what has not ended after `seconds` at once."""
         for connection in list(self.state.connections):
-            connection.shutdown()
+            if isinstance(connection, Connection):  # WebSockets are being closed, with a reason
+                connection.shutdown()
         if self.state.tasks:
             await asyncio.wait(list(self.state.tasks), timeout=seconds)
         for task in list(self.state.tasks):

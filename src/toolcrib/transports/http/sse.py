@@ -32,6 +32,9 @@ _HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 _BEAT = b":\n\n"
+GRACE = 5.0
+"""Seconds in which somebody who is sent away has to take something, again and again, until it has
+all that waits for it; else the connection is cut."""
 
 
 async def serve_events(
@@ -41,11 +44,13 @@ async def serve_events(
     last_event_id: str | None,
     receive: Receive,
     send: Send,
+    cut: Callable[[], None] | None = None,
 ) -> None:
     """Send a caller its events until it goes away, or until there are none left to come.
 
     `query` has `types` (names and patterns, with commas between), `call_id` and `after`;
-    `Last-Event-ID` counts instead of `after`. Raises `Fault` before anything was sent.
+    `Last-Event-ID` counts instead of `after`. `cut` breaks the connection off, where the server can
+    do that. Raises `Fault` before anything was sent.
     """
     for name in query:
         if name not in _QUERY:
@@ -66,16 +71,19 @@ async def serve_events(
             await send({"type": "http.response.start", "status": 204, "headers": _HEADERS[1:]})
             await send({"type": "http.response.body", "body": b""})
             return
+        sending = _Sending(send, cut)
+        view.sent_away = sending.hurry
         leaving = asyncio.ensure_future(_leave(receive, view))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            await _body(send, b"retry: %d\n\n" % RETRY_MS)
+            await sending.body(_first(view))
             async for seen in view:
-                await _body(send, _together(seen, view))
+                await sending.body(_together(seen, view))
             await send({"type": "http.response.body", "body": b""})
         except OSError:
             return  # the client went away while something was on its way to it
         finally:
+            sending.stop()
             leaving.cancel()
             await asyncio.wait({leaving})
 
@@ -87,8 +95,46 @@ async def _leave(receive: Receive, view: View) -> None:
     view.close()
 
 
-async def _body(send: Send, data: bytes) -> None:
-    await send({"type": "http.response.body", "body": data, "more_body": True})
+class _Sending:
+    """Sends the parts of a body. A client that takes nothing would hold it up for ever."""
+
+    def __init__(self, send: Send, cut: Callable[[], None] | None) -> None:
+        self._send = send
+        self._cut = cut
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def body(self, data: bytes) -> None:
+        """Send one part."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self._count += 1
+
+    def hurry(self) -> None:
+        """From now on the client has to take what is sent."""
+        self.stop()
+        if self._cut is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(GRACE, self._look, self._count)
+
+    def _look(self, before: int) -> None:
+        if self._count == before and self._cut is not None:
+            self._cut()
+        else:
+            self.hurry()
+
+    def stop(self) -> None:
+        """It is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _first(view: View) -> bytes:
+    """What a client does that loses its connection: when it comes again, and where it resumes."""
+    retry = b"retry: %d\n" % RETRY_MS
+    if view.place is None:
+        return b"%b\n" % retry
+    return b"%bid: %b\n\n" % (retry, view.place.encode())
 
 
 def _together(seen: Seen, view: View) -> bytes:

@@ -86,8 +86,7 @@ class Identity:
 
     def known(self, authorization: bytes | None, door: str, loopback: bool) -> Caller | None:
         """The caller, if these credentials were found good a moment ago; None: ask `identify`."""
-        if self._host.config is not self._config or self._kept.changed():
-            self._follow()
+        self.look()
         # The header itself is not kept, only its hash.
         key = _key(authorization), door, loopback
         found = self._known.get(key)
@@ -135,6 +134,12 @@ class Identity:
         return caller
 
     # When something changes.
+
+    def look(self) -> None:
+        """Notice what changed. To be called now and then, too: whoever is connected may never ask
+        for anything again, and loses what was taken from it all the same."""
+        if self._host.config is not self._config or self._kept.changed():
+            self._follow()
 
     def renew(self, settings: ServeSettings) -> None:
         """Go by these settings from now on. Raises `ConfigError`, and changes nothing then."""
@@ -269,7 +274,8 @@ class Identity:
         if door != "unix" and loopback:
             if http.local is not None:
                 return configured(self._host, self._settings, http.local, None)
-            if not self.guarded:
+            # Read again, a configuration may come to what would have been refused at the start.
+            if not self.guarded and not exposed(http):
                 return operator(self._host, http.profile)
         raise Fault("unauthenticated", _NOBODY)
 

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from toolcrib.core.decision import Explanation
 from toolcrib.core.result import ToolResult
 from toolcrib.host.history import History, Wanted
+from toolcrib.host.strays import unexplained
 from toolcrib.transports import examining
 from toolcrib.transports import models as m
 from toolcrib.transports.caller import Caller
+from toolcrib.transports.concealing import is_concealed, told, told_events, unknown, wanted_of
 from toolcrib.transports.faults import Fault
+from toolcrib.transports.sessions import entered
 
 if TYPE_CHECKING:
     from toolcrib.transports.service import Service
@@ -43,11 +46,15 @@ async def calls_list(service: Service, caller: Caller, asked: m.CallsList) -> m.
     )
     store = service.parts.store
     await store.flush()
-    found = await History(store).recent_calls(limit=asked.limit, wanted=wanted)
+    wider = wanted_of(service.host, caller, wanted)
+    most = asked.limit if wider is wanted else MOST
+    found = await History(store).recent_calls(limit=most, wanted=wider)
+    found = [told(service.host, caller, call) for call in found]
     known = {call.id for call in found}
     # Calls that only read are on the trail when they have ended, and not before.
     going = [call for call in service.calls.going() if call.id not in known and wanted.call(call)]
-    both = sorted([*found, *going], key=lambda call: call.time)
+    fit = found if wider is wanted else [call for call in found if wanted.call(call)]
+    both = sorted([*fit, *going], key=lambda call: call.time)
     return m.CallsPage(calls=both[-asked.limit :])
 
 
@@ -69,7 +76,8 @@ async def calls_cancel(service: Service, caller: Caller, asked: m.CallsCancel) -
 
 async def calls_trail(service: Service, caller: Caller, asked: m.CallsTrail) -> m.Events:
     await service.calls.summary(caller, asked.id)
-    return m.Events(events=await service.host.trail(call_id=asked.id))
+    events = await service.host.trail(call_id=asked.id)
+    return m.Events(events=told_events(service.host, service.parts, caller, events))
 
 
 async def calls_output(service: Service, caller: Caller, asked: m.CallsOutput) -> m.Output:
@@ -85,8 +93,16 @@ async def explain(service: Service, caller: Caller, asked: m.Explain) -> Explana
     if not caller.may_use(asked.profile):
         who = caller.principal.name
         raise Fault("not_permitted", f"{who} may not use the profile {asked.profile}")
-    session = asked.session or caller.session
+    session = entered(service.host, caller, asked.session, asked.profile)
     profile = asked.profile or (caller.profile if session is None else None)
+    found = service.host.callers.resolve(caller.principal, profile, session)
+    if (
+        found.problem is None
+        and not caller.may("audit")
+        and is_concealed(service.host, found.who, asked.name, found.profile, found.session)
+    ):
+        words = unknown(asked.name)
+        return unexplained(asked.name, found.who, found.profile, "unknown_tool", words)
     return service.host.explain(
         asked.name,
         asked.arguments,

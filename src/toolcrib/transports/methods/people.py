@@ -35,7 +35,7 @@ async def approvals_decide(
     request = await approvals_get(service, caller, m.ApprovalsGet(id=asked.id))
     via = "cli"
     if not caller.may("approve"):
-        if not caller.local:
+        if not caller.local or request.principal != caller.principal.name:
             caller.need("approve")
         via = "client"
     try:

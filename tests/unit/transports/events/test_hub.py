@@ -136,6 +136,28 @@ async def test_there_is_an_end_to_how_many_look_on() -> None:
         hub.view(AUDITOR)
 
 
+async def test_there_is_an_end_to_how_often_one_principal_looks_on() -> None:
+    async with watched(per_principal=2) as (host, hub):
+        first, second = hub.view(caller("ann")), hub.view(caller("ann", "audit"))
+        with pytest.raises(Fault, match="ann has 2 event streams open") as refused:
+            hub.view(caller("ann"))
+        assert refused.value.reason == "too_many_viewers"
+        hub.view(caller("bob"))
+        first.close()
+        first.close()
+        third = hub.view(caller("ann"))
+        with pytest.raises(Fault):
+            hub.view(caller("ann"))
+        # Also when what they may see is looked at again.
+        host.bus.publish(Event(id="", type="config.loaded", time=1.0))
+        await asyncio.sleep(0)
+        with pytest.raises(Fault):
+            hub.view(caller("ann"))
+        second.close()
+        third.close()
+        assert hub._crowd._counts == {"bob": 1}  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_a_view_ends_when_its_reader_closes_it() -> None:
     async with watched() as (_, hub):
         view = hub.view(AUDITOR)

@@ -14,6 +14,7 @@ from onlookers import AUDITOR, PATIENCE, caller, decoded, look, rest, take, type
 from toolcrib import NotFound, ToolContext, ToolHost, tool
 from toolcrib.core.events import Event
 from toolcrib.host.history import History, Wanted
+from toolcrib.transports.caller import Badge
 from toolcrib.transports.events import Hub, Seen, View
 from toolcrib.transports.faults import Fault
 
@@ -72,6 +73,7 @@ async def test_what_happens_while_the_past_is_read_comes_once(store: str) -> Non
         pytest.param("RUN.1.7", id="no such event in the record"),
         pytest.param("RUN.-1.0", id="no number"),
         pytest.param("RUN", id="no id"),
+        pytest.param("RUN.999", id="a record that is not there"),
         pytest.param("RUN.1.0@999999", id="a position too high"),
         pytest.param("@nowhere.1.0", id="another run of others"),
         pytest.param("@" + "9" * 40, id="a number beyond all"),
@@ -228,6 +230,82 @@ async def test_whoever_comes_and_goes_sees_everything_once(tmp_path: Path, seed:
         for run in {event_id.partition(".")[0] for event_id in stored}:
             mine = [event_id for event_id in found if event_id.startswith(run)]
             assert mine == [event_id for event_id in stored if event_id.startswith(run)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whoever_was_cut_off_before_the_first_event_misses_none(
+    tmp_path: Path, seed: int
+) -> None:
+    """Two writers, and a viewer that comes, is told where it is, and loses its connection."""
+    chance = random.Random(seed)
+    async with two_hosts(tmp_path) as (host, other, hub):
+        for writer in chance.choices([host, other], k=5):
+            await writer.call("look", principal="ann")
+        await (await other.start()).store.flush()
+        before = ids(await host.trail(limit=10_000))
+        view = hub.view(AUDITOR)
+        await view.open()
+        place = view.place
+        for writer in chance.choices([host, other], k=12):
+            await writer.call("look", principal="ann")
+            if chance.random() < 0.3:
+                view.close()
+                view = hub.view(AUDITOR, after=place)
+                await view.open()
+        view.close()
+        again = hub.view(AUDITOR, after=place)
+        await (await other.start()).store.flush()
+        stored = ids(await host.trail(limit=10_000))
+        expected = [event_id for event_id in stored if event_id not in before]
+        found = [decoded(seen).id for seen in await take(again, len(expected))]
+        assert sorted(found) == sorted(expected)
+
+
+async def test_the_place_of_whoever_comes_is_behind_what_was(store: str) -> None:
+    async with watched(store=store) as (host, hub):
+        await host.call("look", principal="ann")
+        async with hub.view(AUDITOR) as view:
+            place = view.place
+            assert place is not None
+        await host.call("look", principal="bob")
+        again = hub.view(AUDITOR, after=place)
+        await host.call("look", principal="carl")
+        found = await take(again, 8)
+        assert types(found) == CALL * 2
+        assert decoded(found[0]).data["principal"] == "bob"
+        # A place behind each of them, as ever.
+        rest_of_it = await take(hub.view(AUDITOR, after=found[0].id), 7)
+        assert [seen.data for seen in rest_of_it] == [seen.data for seen in found[1:]]
+
+
+async def test_who_is_sent_away_before_the_first_event_is_told_where_to_resume(
+    store: str,
+) -> None:
+    async with watched(store=store) as (host, hub):
+        badge = Badge()
+        view = hub.view(caller("eve", "audit", badge=badge))
+        await view.open()
+        badge.revoked = True
+        await host.call("look", principal="ann")
+        (mark,) = await rest(view)
+        resume = decoded(mark).data["resume"]
+        assert types(await take(hub.view(AUDITOR, after=resume), 4)) == CALL
+
+
+async def test_the_first_event_of_another_writer_keeps_the_place_in_the_own_run(
+    tmp_path: Path,
+) -> None:
+    async with two_hosts(tmp_path) as (host, other, hub):
+        await host.call("look", principal="ann")
+        view = hub.view(AUDITOR)
+        await view.open()
+        await other.call("look", principal="bob")
+        told = await take(view, 4)
+        view.close()
+        await host.call("look", principal="carl")
+        found = await take(hub.view(AUDITOR, after=told[-1].id), 4)
+        assert types(found) == CALL
+        assert decoded(found[0]).data["principal"] == "carl"
 
 
 async def _soon(view: View) -> Seen | None:

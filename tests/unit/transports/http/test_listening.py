@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,16 @@ def test_a_file_is_no_socket(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-def test_of_many_that_start_at_once_one_wins(tmp_path: Path) -> None:
+def test_of_many_that_start_at_once_one_wins(tmp_path: Path, monkeypatch) -> None:
     path = str(tmp_path / "s")
     open_unix(path).close()
+    unlink = Path.unlink
+
+    def slowly(self: Path, missing_ok: bool = False) -> None:
+        time.sleep(0.02)  # long enough for all to have found the socket stale
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", slowly)
     opened: list[socket.socket] = []
     refused: list[ConfigError] = []
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from http_gateway import CONFIG, LOCAL, Wire, gateway, settings, short, tools
@@ -136,6 +137,7 @@ class TestTls:
             write_certificate(tmp_path, "second.example")
             os.kill(os.getpid(), signal.SIGHUP)
             await _until_name(served.port, "CN=second.example")
+            write_certificate(tmp_path, "third.example")
             (tmp_path / "key.pem").write_text("no key")
             with caplog.at_level(logging.ERROR, "toolcrib"):
                 os.kill(os.getpid(), signal.SIGHUP)
@@ -248,6 +250,19 @@ class TestEnding:
                 assert reply.status in (499, 503)
             await served.task
             assert len(served.recorder.only("call.finished")) == 1
+
+    async def test_websockets_are_told_why(self) -> None:
+        async with (
+            gateway(guarded=False) as served,
+            aiohttp.ClientSession() as client,
+            client.ws_connect(f"{served.url}/v1/ws") as socket,
+        ):
+            await socket.send_json({"jsonrpc": "2.0", "id": 1, "method": "host.info"})
+            assert (await socket.receive_json(timeout=5))["id"] == 1
+            served.stop.set()
+            last = await socket.receive(timeout=5)
+            assert (last.type, last.data) == (aiohttp.WSMsgType.CLOSE, 1012)
+            assert last.extra == "host_stopping"
 
 
 async def _asked(wire: Wire, request: bytes) -> Any:

@@ -208,6 +208,22 @@ async def test_events_go_on_where_they_were_left() -> None:
             assert told["event"]["call_id"] == second["call_id"]
 
 
+async def test_who_is_cut_off_before_the_first_event_goes_on_from_where_it_began() -> None:
+    async with serving(ToolHost([steps])) as service:
+        async with connected(service) as peer:
+            await peer.call("steps")
+            said = await peer.request("events.subscribe", {"types": ["call.finished"]})
+        async with connected(service) as peer:
+            second = await peer.call("steps")
+            asked = {"types": ["call.finished"], "after": said["after"]}
+            again = await peer.request("events.subscribe", asked)
+            assert again["after"] == said["after"]
+            told = await peer.notification("event")
+            assert told["event"]["call_id"] == second["call_id"]
+            of_one = await peer.request("events.subscribe", {"call_id": second["call_id"]})
+            assert of_one["after"] is None
+
+
 async def test_an_unknown_place_to_go_on_from_is_refused() -> None:
     async with serving(ToolHost([steps])) as service, connected(service) as peer:
         error = await peer.refused("events.subscribe", {"after": "zz.1.0"})
