@@ -65,6 +65,8 @@ CONFIG = """
         max_headers: 16KiB
       stdio: {profile: all, max_line: 64KiB}
 """
+LONG = 20.0
+"""Seconds in which even a busy machine answers."""
 MOST = 65_536
 """Bytes of a body, a message or a line at these gateways."""
 
@@ -151,9 +153,11 @@ def no_traces(*texts: bytes) -> None:
 # Bytes over a socket.
 
 
-async def throw(port: int, *parts: bytes, patience: float = 0.3) -> bytes:
+async def throw(
+    port: int, *parts: bytes, patience: float = 0.3, until: bytes | None = None
+) -> bytes:
     """Send bytes over a connection of their own, the later parts once the first one was answered;
-    what comes back until the other side closes or says nothing for a while."""
+    what comes back until the other side closes, or says nothing for a while after `until`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     came = b""
     try:
@@ -166,7 +170,8 @@ async def throw(port: int, *parts: bytes, patience: float = 0.3) -> bytes:
                     came += await reader.readuntil(b"\r\n\r\n")
         with contextlib.suppress(ConnectionError, TimeoutError):
             while True:
-                async with asyncio.timeout(patience):
+                short = until is None or until in came
+                async with asyncio.timeout(patience if short else LONG):
                     data = await reader.read(65_536)
                 if not data:
                     break
@@ -179,16 +184,16 @@ async def throw(port: int, *parts: bytes, patience: float = 0.3) -> bytes:
 
 
 async def throw_all(
-    port: int, frames: Iterable[tuple[str, bytes]], *, at_once: int = 60
+    port: int, frames: Iterable[tuple[str, bytes]], *, patience: float = 0.3
 ) -> dict[str, bytes]:
     """Throw each of them; what came back, by its label."""
-    free = asyncio.Semaphore(at_once)
+    free = asyncio.Semaphore(60)
     came: dict[str, bytes] = {}
 
     async def one(label: str, data: bytes) -> None:
         async with free:
             assert label not in came, label
-            came[label] = await throw(port, data)
+            came[label] = await throw(port, data, patience=patience)
 
     await asyncio.gather(*(one(label, data) for label, data in frames))
     return came
@@ -242,6 +247,11 @@ def broken_texts(whole: bytes, place: bytes, seed: int) -> Iterator[tuple[str, b
         yield f"cut at {size}", whole[:size]
     for number, value in enumerate(_BAD_VALUES):
         yield f"value {number}", whole.replace(place, value)
+    at = whole.index(place)
+    member = whole[whole.rindex(b'"', 0, at - 2) : at] + place
+    yield "member twice", whole[:at] + place + b"," + member + whole[at + len(place) :]
+    hidden = b'"\\u%04x' % member[1] + member[2:]
+    yield "member hidden", whole[:at] + place + b"," + hidden + whole[at + len(place) :]
     yield "twice", whole + whole
     yield "rest", whole + b" x"
     yield "mark", b"\xef\xbb\xbf" + whole

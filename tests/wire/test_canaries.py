@@ -362,7 +362,9 @@ async def test_who_may_not_look_sees_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, variables=VARIABLES) as gateway:
         head = f"Authorization: Bearer {VARIABLES['TOKEN_BOB']}"
         for path in ("/v1/config", "/v1/audit", "/metrics", "/v1/tools/remote/details"):
-            answer = await throw(gateway.port, request(gateway.port, f"GET {path}", b"", head))
+            answer = await throw(
+                gateway.port, request(gateway.port, f"GET {path}", b"", head), patience=5
+            )
             assert answer.startswith(b"HTTP/1.1 403 "), path
             said = json.loads(answer.partition(b"\r\n\r\n")[2])
             assert said["error"]["reason"] == "not_permitted"

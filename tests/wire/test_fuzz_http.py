@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from hostile import (
     HANDSHAKE,
+    LONG,
     OTHER_VALUES,
     Running,
     broken_texts,
@@ -53,16 +54,19 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 async def works(gateway: Running) -> None:
     """It lives, has run nothing, and does what it is asked to."""
     body = json.dumps({"arguments": {"n": 1}}).encode()
-    answer = await throw(gateway.port, request(gateway.port, "POST /v1/tools/good/call", body))
+    good = request(gateway.port, "POST /v1/tools/good/call", body)
+    answer = await throw(gateway.port, good, patience=LONG)
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["output"] == 2, answer
     assert gateway.process.returncode is None
     assert gateway.ran == []
 
 
-async def survives(gateway: Running, frames: Iterator[tuple[str, bytes]]) -> dict[str, bytes]:
+async def survives(
+    gateway: Running, frames: Iterator[tuple[str, bytes]], *, patience: float = 0.3
+) -> dict[str, bytes]:
     """What came back for each of the frames: refusals, all of them."""
     gateway.forget()
-    came = await throw_all(gateway.port, frames)
+    came = await throw_all(gateway.port, frames, patience=patience)
     no_traces(*came.values())
     assert gateway.ran == [], [label for label, answer in came.items() if b'"ran"' in answer]
     for label, answer in came.items():
@@ -77,7 +81,7 @@ async def test_bodies_that_are_no_json(gateway: Running) -> None:
             if text:  # a call without a body is a good one
                 yield label, request(gateway.port, f"POST {CALL}", text)
 
-    came = await survives(gateway, frames())
+    came = await survives(gateway, frames(), patience=LONG)
     assert {statuses(answer)[0] for answer in came.values()} == {400, 413}
 
 
@@ -318,7 +322,7 @@ async def test_requests_that_never_end(gateway: Running) -> None:
     gateway.forget()
     whole = request(gateway.port, f"POST {CALL}", BODY)
     parts = [whole[:size] for size in range(1, len(whole), 7)] + [whole[:-1]]
-    came = await asyncio.gather(*(throw(gateway.port, part, patience=6) for part in parts))
+    came = await asyncio.gather(*(throw(gateway.port, part, patience=LONG) for part in parts))
     no_traces(*came)
     assert [statuses(answer) for answer in came] == [[408]] * len(parts)
     await works(gateway)
@@ -365,7 +369,7 @@ async def test_other_verbs_at_every_address(gateway: Running) -> None:
                 if (verb, path) not in right:
                     yield f"{verb} {path}", request(gateway.port, f"{verb} {at}", BODY)
 
-    came = await survives(gateway, frames())
+    came = await survives(gateway, frames(), patience=1.0)
     wrong = {label for label, answer in came.items() if 405 in statuses(answer)}
     assert len(wrong) > len(paths) * 3
 
@@ -374,12 +378,12 @@ async def test_what_it_says_is_always_json_of_one_shape(gateway: Running) -> Non
     """Also where the words come from the server library."""
     frames = {
         "no request": b"nonsense\r\n\r\n",
-        "no host": b"GET /v1/tools HTTP/1.1\r\n\r\n",
+        "no host": b"GET /v1/tools HTTP/1.1\r\nConnection: close\r\n\r\n",
         "no route": request(gateway.port, "GET /nowhere"),
         "no verb": request(gateway.port, "PUT /v1/tools"),
         "no json": request(gateway.port, f"POST {CALL}", b"{"),
     }
-    for answer in (await survives(gateway, iter(frames.items()))).values():
+    for answer in (await survives(gateway, iter(frames.items()), patience=LONG)).values():
         head, _, body = answer.partition(b"\r\n\r\n")
         said: Any = judge(body)
         assert b"content-type: application/json" in head.lower()

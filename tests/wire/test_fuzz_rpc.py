@@ -134,7 +134,7 @@ async def survives(gateway: Running) -> None:
     """It lives, has run nothing, and does what it is asked to."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools.call", "params": GOOD}
     ask = frame(json.dumps(message).encode())
-    answer = await throw(gateway.port, opened(gateway.port), ask, patience=1)
+    answer = await throw(gateway.port, opened(gateway.port), ask, until=b'"result"')
     assert json.loads(heard(answer)[0][1])["result"]["output"] == 2
     assert gateway.process.returncode is None
     assert gateway.ran == []
@@ -149,7 +149,9 @@ async def test_texts_over_a_websocket(gateway: Running) -> None:
         last = frame(b'{"jsonrpc":"2.0","id":"last","method":"host.health"}')
         async with free:
             frames = [frame(text) for text in sent]
-            return await throw(gateway.port, opened(gateway.port), b"".join([*frames, last]))
+            whole = b"".join([*frames, last])
+            ended = b'"id":"last","result"'
+            return await throw(gateway.port, opened(gateway.port), whole, until=ended)
 
     every = list(texts())
     readable = [text for text in every if len(text) <= MOST and _is_utf8(text)]

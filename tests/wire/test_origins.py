@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostile import HANDSHAKE, request, statuses, throw, throw_all
+from hostile import HANDSHAKE, LONG, request, statuses, throw, throw_all
 from http_gateway import gateway
 from toolcrib import ToolHost, tool
 from toolcrib.core.serving import HttpSettings, Listen, ServeSettings
@@ -234,7 +234,7 @@ async def test_the_same_over_real_sockets(caplog: pytest.LogCaptureFixture) -> N
                     frame = _bare(line, ("127.0.0.1:{port}",), origin, more, body, port)
                     yield f"{line} origin {number}", frame
 
-        for label, answer in (await throw_all(port, frames())).items():
+        for label, answer in (await throw_all(port, frames(), patience=LONG)).items():
             assert statuses(answer)[0] in (400, 403, 421), (label, answer)
             if b"Failed to open a WebSocket" in answer:
                 continue  # two origins: said by the library, before we are asked
@@ -259,7 +259,7 @@ async def test_an_address_that_is_written_out_counts_more_than_the_header(line: 
         counts = _counted(served.serving.service)
         for base in ABSOLUTE:
             whole = f"{verb} {base.format(port=served.port)}{path}"
-            answer = await throw(served.port, request(served.port, whole))
+            answer = await throw(served.port, request(served.port, whole), patience=LONG)
             assert statuses(answer)[0] in (400, 404, 421), (whole, answer)
         assert counts == []
         own = f"{verb} http://localhost:{served.port}{path}"

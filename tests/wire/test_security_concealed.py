@@ -73,3 +73,17 @@ async def test_those_who_may_look_see_what_it_was() -> None:
         assert said.json()["reason"] == "not_in_profile"
 
 
+async def test_what_is_told_is_what_can_be_looked_for() -> None:
+    async with gateway(config=HIDDEN) as gate:
+        for _ in range(3):
+            await gate.call(SECRET, {}, who="ci")
+            await gate.call("add", {"a": 1, "b": 2}, who="ci")
+
+        async def found(query: str, who: str) -> list[str]:
+            answer = await gate.ask("GET", f"/v1/calls?{query}", who=who)
+            return [each["tool"] for each in answer.json()["calls"]]
+
+        assert await found("reason=unknown_tool&limit=2", "ci") == [SECRET] * 2
+        assert await found("reason=not_in_profile", "ci") == []
+        assert await found("reason=not_in_profile", "boss") == [SECRET] * 3
+        assert await found("status=ok&limit=3", "ci") == ["add"] * 3

@@ -126,7 +126,8 @@ async def test_a_revoked_token_ends_open_connections_without_other_requests(
                 file.revoke("t")
                 with pytest.raises(ConnectionClosed) as ended:
                     await asyncio.wait_for(socket.recv(), 20)
-                assert ended.value.rcvd is not None and ended.value.rcvd.code == 1008
+                assert ended.value.rcvd is not None
+                assert ended.value.rcvd.code == 1008
             return
         async with await gate.connect() as wire:
             await wire.send(gate.request("GET", "/v1/events", who=secret))
@@ -153,7 +154,9 @@ async def test_an_unguarded_host_opens_to_no_proxy_by_a_reload() -> None:
 
 
 def test_a_named_principal_on_stdio_does_not_choose_its_profile() -> None:
-    service = Service(ToolHost([add], config=TWO), ServeSettings(stdio=StdioSettings(principal="two")))
+    service = Service(
+        ToolHost([add], config=TWO), ServeSettings(stdio=StdioSettings(principal="two"))
+    )
     caller = stdio_caller(service)
     assert caller.may_use("narrow")
     assert not caller.may_use("wide")
@@ -179,7 +182,9 @@ async def test_who_may_only_look_answers_for_nobody_else() -> None:
         assert (await call).reason == "approval_rejected"
 
 
-@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP"])
+@pytest.mark.parametrize(
+    "header", ["X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "X-Real-IP"]
+)
 async def test_nobody_behind_a_proxy_answers_its_own_question(header: str) -> None:
     async with gateway() as gate:
         call = asyncio.ensure_future(gate.call("risky", {"what": "x"}, who="ci"))

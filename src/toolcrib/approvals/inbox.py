@@ -75,16 +75,25 @@ class Inbox:
         self._keepers: dict[str, asyncio.Task[None]] = {}
         """By request id: sees the request to its end, also when its caller has gone."""
 
-    async def ask(self, request: ApprovalRequest, *, max_pending: int = 20) -> ApprovalRequest:
+    async def ask(
+        self,
+        request: ApprovalRequest,
+        *,
+        max_pending: int = 20,
+        noticed: Callable[[ApprovalRequest], None] | None = None,
+    ) -> ApprovalRequest:
         """Ask, and wait until the request is allowed, denied or expired.
 
-        An equal open request takes its place. `used` is returned when an equal call took the one
-        answer meanwhile. Raises `Backlog`, or `StoreError`. Cancelling the wait cancels neither
-        the request nor the approver.
+        An equal open request takes its place; `noticed` is told which one is waited for. `used` is
+        returned when an equal call took the one answer meanwhile. Raises `Backlog`, or
+        `StoreError`. Cancelling the wait cancels neither the request nor the approver.
         """
         # Shielded: a caller who leaves now must not leave a request that nobody announced.
         entering = asyncio.ensure_future(self._let_in(request, max_pending))
-        return await self._settled(await asyncio.shield(entering))
+        kept = await asyncio.shield(entering)
+        if noticed is not None:
+            noticed(kept)
+        return await self._settled(kept)
 
     async def redeem(self, request: ApprovalRequest, call_id: str) -> bool:
         """Use the answer for this call: true for exactly one call, ever."""

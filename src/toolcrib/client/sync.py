@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from toolcrib.approvals.inbox import Fate
 from toolcrib.client.client import Client as AsyncClient
-from toolcrib.client.loop import Loop
 from toolcrib.client.session import Session as AsyncSession
 from toolcrib.client.tool import Tool as AsyncTool
 from toolcrib.client.watching import OnApproval, OnProgress
@@ -21,6 +20,7 @@ from toolcrib.core.decision import Explanation
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
+from toolcrib.host.loop import Loop
 from toolcrib.transports.models import Health, Info, Reloaded, ToolView
 
 _Requests = list[ApprovalRequest]
@@ -182,7 +182,8 @@ class Client:
 
     def __init__(self, url: str, token: str | None = None, **options: Any) -> None:
         self._client = AsyncClient(url, token, **options)
-        self._loop = Loop()
+        refusal = "what the client itself runs cannot wait for the client"
+        self._loop = Loop("toolcrib-client", refusal)
         self.approvals = Approvals(self._client, self._loop)
 
     def __repr__(self) -> str:

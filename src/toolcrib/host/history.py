@@ -52,8 +52,8 @@ class CallSummary(msgspec.Struct, kw_only=True):
         return msgspec.to_builtins(self)
 
 
-Shown = Callable[[CallSummary, CallRecord | CloseRecord], CallSummary]
-"""Gives the form of a call, with the record of its ending, that somebody may see."""
+Shown = Callable[[CallSummary], CallSummary]
+"""Gives the form of a call that somebody may see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,7 +209,7 @@ class History:
             done.status, done.reason, done.message = record.status, record.reason, record.message
             done.seconds = record.total_s
             if shown is not None:
-                done = shown(done, record)
+                done = shown(done)
             if wanted.call(done):
                 ended.append(done)
                 if len(ended) > 2 * limit:

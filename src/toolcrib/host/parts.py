@@ -145,6 +145,12 @@ class Parts:
         if type == "tool.log" and _log.isEnabledFor(logging.INFO):
             _log.info("%s: %s", ctx.tool, escape(str(shown.get("message", ""))))
         bus = self.host.bus
+        if type == "approval.joined":
+            # Only for who follows this call: the question is on the trail, with the call that
+            # asked it.
+            now, asked = time.time(), "approval.requested"
+            bus.tell(Event(id="", type=asked, time=now, call_id=ctx.call_id, data=shown))
+            return
         if bus.heard:
             told = {**shown, "tool": ctx.tool}
             event = Event(id="", type=type, time=time.time(), call_id=ctx.call_id, data=told)

@@ -5,12 +5,10 @@ Works in scripts, threads and notebooks, also where a loop is running already.
 
 from __future__ import annotations
 
-import asyncio
 import queue
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from toolcrib.approvals.inbox import Fate
 from toolcrib.core.approval import ApprovalRequest, Grant
@@ -21,57 +19,19 @@ from toolcrib.core.protocols import Executor, Provider
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
-from toolcrib.errors import ToolcribError
 from toolcrib.host.host import ToolHost as AsyncToolHost
+from toolcrib.host.loop import Loop
 from toolcrib.host.session import Session as AsyncSession
 
-T = TypeVar("T")
 _Requests = list[ApprovalRequest]
 _Grants = list[Grant]
 _Fates = list[Fate]
 
 
-class _Loop:
-    """An event loop in a daemon thread, started with the first use."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="toolcrib-sync", daemon=True
-                )
-                self._thread.start()
-            loop = self._loop
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise ToolcribError("a tool cannot use the synchronous host that runs it")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-
 class Approvals:
     """What waits for a person, and what is remembered of the answers."""
 
-    def __init__(self, host: AsyncToolHost, loop: _Loop) -> None:
+    def __init__(self, host: AsyncToolHost, loop: Loop) -> None:
         self._approvals = host.approvals
         self._loop = loop
 
@@ -117,7 +77,7 @@ class Approvals:
 class Session:
     """A principal's stay at the host."""
 
-    def __init__(self, session: AsyncSession, loop: _Loop) -> None:
+    def __init__(self, session: AsyncSession, loop: Loop) -> None:
         self.inner = session
         """The asynchronous session."""
         self._loop = loop
@@ -167,7 +127,7 @@ class ToolHost:
 
     def __init__(self, tools: Iterable[Any] = (), **options: Any) -> None:
         self._host = AsyncToolHost(tools, **options)
-        self._loop = _Loop()
+        self._loop = Loop("toolcrib-sync", "a tool cannot use the synchronous host that runs it")
         self.approvals = Approvals(self._host, self._loop)
 
     @classmethod

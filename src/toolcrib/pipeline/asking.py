@@ -72,7 +72,9 @@ class Asking:
                 text = "approval is needed and the profile lets nobody give it"
                 return _no(flight, "no_approver", text, decision, gate)
             request = self._request(flight, decision, gate, rules, session)
-            final = await self._asker.ask(request, max_pending=rules.max_pending)
+            final = await self._asker.ask(
+                request, max_pending=rules.max_pending, noticed=flight.waits_for
+            )
             if final.state == "denied":
                 return _rejected(flight, final, decision, gate)
             if final.state == "expired":

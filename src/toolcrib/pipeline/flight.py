@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.canonical import canonical, digest_bytes
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import Decision
@@ -70,6 +71,8 @@ class Flight(ToolContext):
     """The entry in the ledger under which it runs."""
     ended = False
     """Whether the ending is on the trail although the tool still runs."""
+    question: str | None = None
+    """The approval that it waits, or waited, for."""
     noted: dict[str, Any] | None = None
     """What the caller is told besides: an approver's note, changed arguments."""
 
@@ -78,6 +81,12 @@ class Flight(ToolContext):
         self.decision = decision
         self.gate = gate
         self.decide_ns = monotonic_ns() - self.began
+
+    def waits_for(self, request: ApprovalRequest) -> None:
+        """This is the question that the call waits for; perhaps an equal call asked it before."""
+        self.question = request.id
+        if request.call_id != self.call_id and self.runtime is not None:
+            self.runtime.announce(self, "approval.joined", {"request": request.id})
 
     def fingerprint(self) -> str:
         """Equal for equal calls: tool and arguments."""

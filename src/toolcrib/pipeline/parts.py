@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from toolcrib.core.approval import ApprovalRequest, Grant
@@ -64,7 +65,13 @@ class Counter(Protocol):
 class Asker(Protocol):
     """Where people are asked."""
 
-    async def ask(self, request: ApprovalRequest, *, max_pending: int = 20) -> ApprovalRequest: ...
+    async def ask(
+        self,
+        request: ApprovalRequest,
+        *,
+        max_pending: int = 20,
+        noticed: Callable[[ApprovalRequest], None] | None = None,
+    ) -> ApprovalRequest: ...
     async def redeem(self, request: ApprovalRequest, call_id: str) -> bool: ...
     async def find_grant(
         self,

@@ -199,16 +199,12 @@ class Calls:
         if flight is None:
             return None
         waits = flight.decision.verdict == "ask" and not flight.attempt
-        approval = None
-        if waits:
-            pending = await self._host.approvals.list()
-            approval = next((r.id for r in pending if r.call_id == call_id), None)
         return CallState(
             call_id=call_id,
             state="awaiting_approval" if waits else "running",
             tool=flight.tool,
             since=time.time() - (time.monotonic_ns() - flight.began) / 1e9,
-            approval=approval,
+            approval=flight.question if waits else None,
         )
 
     def flight(self, call_id: str) -> Flight | None:

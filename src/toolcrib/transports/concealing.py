@@ -9,7 +9,7 @@ import msgspec
 
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.host.history import CallSummary, Wanted
+from toolcrib.host.history import CallSummary
 from toolcrib.host.host import ToolHost
 from toolcrib.host.parts import Parts
 from toolcrib.host.session import Session
@@ -56,13 +56,3 @@ def told_events(host: ToolHost, parts: Parts, caller: Caller, events: list[Event
     sight = Sight(host, parts)
     forms = [sight.look(event).form_for(event, caller) for event in events]
     return [form for form in forms if form is not None]
-
-
-def wanted_of(host: ToolHost, caller: Caller, wanted: Wanted) -> Wanted:
-    """What to look for so that endings which are told otherwise are found by what is told."""
-    conceals = any(rules.conceal for rules in host.config.profiles.values())
-    if caller.may("audit") or not conceals or (wanted.status, wanted.reason) == (None, None):
-        return wanted
-    return Wanted(
-        tool=wanted.tool, principal=wanted.principal, since=wanted.since, prefix=wanted.prefix
-    )

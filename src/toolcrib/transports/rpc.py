@@ -15,13 +15,14 @@ import msgspec
 
 from toolcrib.core.jsontext import MAX_DEPTH, shown
 from toolcrib.core.result import ToolResult
+from toolcrib.errors import JsonError
 from toolcrib.protocol import jsonrpc
-from toolcrib.protocol.jsonrpc import Id, Notification, Request, Response, Wrong
+from toolcrib.protocol.jsonrpc import Id, Message, Notification, Request, Response, Wrong
 from toolcrib.transports import models as m
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.calls import keyed_id
 from toolcrib.transports.client_tools import ClientTools
-from toolcrib.transports.faults import PARSE_ERROR, Fault
+from toolcrib.transports.faults import Fault
 from toolcrib.transports.outgoing import MUCH, Outlet
 from toolcrib.transports.pushes import Pushes
 from toolcrib.transports.requests import Batch, CallFrame, Open, decode_call
@@ -32,6 +33,8 @@ _log = logging.getLogger("toolcrib")
 _encode = msgspec.json.Encoder().encode
 MOST_REQUESTS = 1000
 """Requests of one connection that are not answered yet; more are refused."""
+MOST_IN_BATCH = 1000
+"""Messages in one text."""
 _AGAIN = 0.02
 """Seconds until a call is cancelled again that could not be reached at that moment."""
 _PATIENCE = 5.0
@@ -78,19 +81,24 @@ class Connection:
 
     def receive(self, text: bytes | str) -> None:
         """Take one text that is no plain call; what has to be done goes on by itself."""
-        read = jsonrpc.read(text, max_bytes=self._max_bytes)
-        if type(read) is Request:
-            self._request(read, None)
-        elif type(read) is not list:
-            self._take(read, None)
-        else:
-            batch = Batch()
-            for message in read:
-                if type(message) is Request:
-                    self._request(message, batch)
-                else:
-                    self._take(message, batch)
-            self._settle(batch)
+        try:
+            value = jsonrpc.strict(text, max_bytes=self._max_bytes)
+        except JsonError as error:
+            self.refuse(Fault("not_json", str(error)))
+            return
+        if type(value) is not list:
+            self._message(jsonrpc.message(value), None)
+            return
+        items = cast("list[Any]", value)
+        if not 1 <= len(items) <= MOST_IN_BATCH:
+            # Before they are looked at: many small ones would be answered with far more.
+            text = f"a batch of {len(items)} messages. Send 1 to {MOST_IN_BATCH} in it"
+            self.refuse(Fault("not_a_request", text))
+            return
+        batch = Batch()
+        for item in items:
+            self._message(jsonrpc.message(item), batch)
+        self._settle(batch)
 
     def plain_call(self, text: bytes | str) -> Open | None:
         """The call that a text is, for `serve_call`; None for any other text."""
@@ -127,14 +135,15 @@ class Connection:
         """Answer something that could not even be read."""
         self._out.push(_refusal(None, fault))
 
-    def _take(self, read: Any, batch: Batch | None) -> None:
-        if type(read) is Response:
+    def _message(self, read: Message, batch: Batch | None) -> None:
+        if type(read) is Request:
+            self._request(read, batch)
+        elif type(read) is Response:
             self._answered(read)
         elif type(read) is Notification:
             self._told(read)
         elif type(read) is Wrong:
-            kind = "not_json" if read.code == PARSE_ERROR else "not_a_request"
-            self._reply(batch, _refusal(read.id, Fault(kind, read.message)))
+            self._reply(batch, _refusal(read.id, Fault("not_a_request", read.message)))
 
     def _request(self, read: Request, batch: Batch | None) -> None:
         if read.id in self._open:

@@ -68,6 +68,11 @@ class Service:
             await self.calls.stop()
             await self.hub.stop()
 
+    def renew(self, settings: ServeSettings) -> None:
+        """Go by changed settings; sessions that are open keep the time they were given."""
+        self.settings = settings
+        self.sessions.settings = settings.sessions
+
     def health(self) -> Health:
         """How the host is: its trail, its providers, and whether it still takes calls."""
         return health(self)

@@ -96,6 +96,7 @@ class _Gateway:
         self._door = door
         self._stdio = stdio
         self._app: App | None = None
+        self._service: Service | None = None
         self._config = host.config
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
@@ -112,6 +113,7 @@ class _Gateway:
             if door is not None:
                 door.close()
             raise
+        self._service = service
         identity = Identity(self._host, self._settings)
         try:
             if door is not None:
@@ -209,6 +211,9 @@ class _Gateway:
         if lasting != http:
             _log.warning("serve.http: other addresses, or TLS where there was none, need a restart")
             http = lasting
+        self._settings = replace(_followed(self._settings, before, after), http=http)
+        if self._service is not None:
+            self._service.renew(self._settings)
         if self._door is None or self._app is None:
             return
         try:
@@ -216,7 +221,6 @@ class _Gateway:
         except ConfigError as error:
             _log.error("the certificate was not taken: %s", error)
         self._app.renew(http)
-        self._settings = replace(_followed(self._settings, before, after), http=http)
 
     def _go(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)

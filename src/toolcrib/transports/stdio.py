@@ -7,9 +7,9 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from toolcrib.core.principal import Principal
-from toolcrib.transports.caller import PREFIX, RIGHTS, Caller
+from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
+from toolcrib.transports.identity.standing import at_stdio
 from toolcrib.transports.pipes import Reader, claim, open_reader, open_writer
 from toolcrib.transports.reading import Reading
 from toolcrib.transports.rpc import Connection
@@ -162,16 +162,12 @@ class Lines:
 
 
 def stdio_caller(service: Service) -> Caller:
-    """Who the client is: the host's own operator, or the principal that the settings name."""
-    host, settings = service.host, service.settings.stdio
-    who = host.callers.principal(settings.principal)
-    if settings.principal is None:
-        rights = {PREFIX + right for right in RIGHTS}
-        who = Principal(who.name, who.roles, who.permissions | rights, who.attributes)
-    chosen = host.config.principal_profiles.get(who.name)
-    profile = settings.profile
-    if chosen is None and settings.principal is not None:
-        profile, chosen = profile or host.callers.default, ()
-    elif chosen is None and profile is not None:
-        chosen = ()
-    return Caller(who, door="stdio", profile=profile, profiles=chosen, local=True)
+    """Who the client is."""
+    found = at_stdio(service.host, service.settings.stdio)
+    return Caller(
+        found.principal,
+        door="stdio",
+        profile=found.profile,
+        profiles=found.profiles,
+        local=True,
+    )

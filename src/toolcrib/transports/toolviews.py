@@ -24,6 +24,8 @@ from toolcrib.transports.models import (
 )
 from toolcrib.transports.sessions import entered
 
+LONGEST_QUERY = 1000
+"""Characters; every word is looked for in every tool."""
 _WORD = re.compile(r"[a-z0-9]+").findall
 _SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
 _NAME, _TITLE, _TAG, _TEXT = 4.0, 3.0, 2.0, 1.0
@@ -133,6 +135,8 @@ def search(tools: Sequence[Tool], query: str, limit: int) -> ToolsFound:
     """Those whose name, title, tags or description hold the words; names weigh most."""
     if not 1 <= limit <= MOST_LISTED:
         raise Fault("invalid_request", f"limit is {limit}; it can be 1 to {MOST_LISTED}")
+    if len(query) > LONGEST_QUERY:
+        raise Fault("invalid_request", f"query is over {LONGEST_QUERY} characters")
     words = dict.fromkeys(_words(query))
     if not words:
         raise Fault("invalid_request", "query has no word in it")

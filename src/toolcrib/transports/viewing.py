@@ -237,7 +237,7 @@ def chosen_types(wanted: Iterable[str] | None) -> frozenset[str] | None:
     if wanted is None:
         return None
     chosen: set[str] = set()
-    for name in wanted:
+    for name in dict.fromkeys(wanted):
         if name.endswith("*"):
             found = {known for known in EVENTS if known.startswith(name[:-1])}
         else:

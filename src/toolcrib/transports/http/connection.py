@@ -74,7 +74,7 @@ class Connection(HttpToolsProtocol):
             self.peer = peer_of(transport)
         else:
             self.loopback = is_loopback(self.client) and is_loopback(self.server)
-        if len(self.connections) > self.owner.settings.connections:
+        if len(self.connections) > self.owner.most:
             self.refuse(Fault("too_many_connections"))
             self.transport.close()  # no time for a gentle goodbye
 
@@ -237,7 +237,8 @@ class Connection(HttpToolsProtocol):
         """The next request's turn; the door's sweep closes a connection that stays idle."""
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if len(self.pipeline) <= MOST_QUEUED:  # else each answer would let a whole load in
+            self.flow.resume_reading()
         if self.pipeline:
             exchange, app = self.pipeline.pop()
             self._start(exchange, app)  # pyright: ignore[reportArgumentType]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import socket
 import stat
 from contextlib import suppress
@@ -16,6 +17,8 @@ from toolcrib.core.serving import Listen
 from toolcrib.errors import ConfigError
 
 BACKLOG = 1024
+_RESERVED = 64
+"""Descriptors that are not for connections, at least."""
 
 
 class AddressTaken(ConfigError):
@@ -28,6 +31,15 @@ def is_loopback(address: Any) -> bool:
         return bool(address) and ip_address(address[0].partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+def most_connections(wanted: int) -> int:
+    """As many of the connections wanted as leave descriptors for the host itself: it needs some for
+    its trail and for what tools open."""
+    may_open = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if may_open == resource.RLIM_INFINITY:
+        return wanted
+    return max(1, min(wanted, may_open - max(_RESERVED, may_open // 4)))
 
 
 def open_tcp(listen: Listen) -> list[socket.socket]:

@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from toolcrib.core.serving import HttpSettings, Listen, Tls
 from toolcrib.errors import ConfigError
 from toolcrib.transports.http.connection import Connection, Socket
-from toolcrib.transports.http.listening import open_tcp, open_unix, remove_unix
+from toolcrib.transports.http.listening import most_connections, open_tcp, open_unix, remove_unix
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.app import App
@@ -37,6 +37,8 @@ class HttpDoor:
 
     def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
+        self.most = most_connections(settings.connections)
+        """Connections at the same time."""
         self.state = ServerState()
         self.closing = False
         """Nothing new is accepted, and connections end with their answer."""
@@ -112,6 +114,7 @@ class HttpDoor:
             load_tls(settings.tls)  # the one in use is not touched before this worked
             load_tls(settings.tls, self._tls)
         self.settings = settings
+        self.most = most_connections(settings.connections)
 
     def close(self) -> None:
         """Accept nothing more. What is connected is still answered."""

@@ -26,7 +26,13 @@ from toolcrib.transports.faults import Fault
 from toolcrib.transports.identity.claims import holder
 from toolcrib.transports.identity.doors import exposed
 from toolcrib.transports.identity.signed import SignedTokens, Verified
-from toolcrib.transports.identity.standing import Standing, claimed, configured, operator
+from toolcrib.transports.identity.standing import (
+    Standing,
+    at_stdio,
+    claimed,
+    configured,
+    operator,
+)
 from toolcrib.transports.identity.tokenfile import WatchedTokens
 
 _MOST_KNOWN = 4096
@@ -243,7 +249,8 @@ class Identity:
         token = self._by_hash.get(digest)
         if token is None or (token.expires is not None and token.expires <= self._time()):
             raise Fault("unauthenticated", _UNKNOWN)
-        made = configured(self._host, self._settings, token.principal, token.profile)
+        usual = self._settings.http.profile
+        made = configured(self._host, token.principal, token.profile, usual)
         return made._replace(expires=token.expires)
 
     def _claims(self, verified: Verified) -> Standing:
@@ -259,21 +266,18 @@ class Identity:
         """Without credentials: by the door, and by what the system says of the other end."""
         http = self._settings.http
         if door == "stdio":
-            stdio = self._settings.stdio
-            if stdio.principal is not None:
-                return configured(self._host, self._settings, stdio.principal, stdio.profile)
-            return operator(self._host, stdio.profile)
+            return at_stdio(self._host, self._settings.stdio)
         if uid is not None:
             user = _user(uid)
             mapped = next((who for name, who in http.users if name in (user, str(uid))), None)
             if mapped is not None:
-                return configured(self._host, self._settings, mapped, None)
+                return configured(self._host, mapped, None, http.profile)
             if uid in (0, os.geteuid()):
                 return operator(self._host, http.profile)
             raise Fault("unauthenticated", f"the system user {user} is not among serve.http.users")
         if door != "unix" and loopback:
             if http.local is not None:
-                return configured(self._host, self._settings, http.local, None)
+                return configured(self._host, http.local, None, http.profile)
             # Read again, a configuration may come to what would have been refused at the start.
             if not self.guarded and not exposed(http):
                 return operator(self._host, http.profile)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from toolcrib.core.context import LOCAL
 from toolcrib.core.principal import Principal
-from toolcrib.core.serving import ServeSettings
+from toolcrib.core.serving import ServeSettings, StdioSettings
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.caller import PREFIX, RIGHTS
 from toolcrib.transports.faults import Fault
@@ -23,14 +23,25 @@ class Standing(NamedTuple):
     """Seconds since 1970; None means never."""
 
 
-def configured(host: ToolHost, settings: ServeSettings, name: str, profile: str | None) -> Standing:
-    """A principal of the configuration. Raises `Fault` for one that there is not."""
+def configured(host: ToolHost, name: str, profile: str | None, usual: str | None) -> Standing:
+    """A principal of the configuration, held to a profile of its own or to the usual one of its
+    door. Raises `Fault` for one that there is not."""
     who = host.config.principals.get(name)
     if who is None:
         raise Fault("unauthenticated", f"there is no principal {name!r} any more")
-    allowed = host.config.principal_profiles.get(name)
-    held = _held(host, profile, settings.http.profile, name, allowed)
-    return Standing(who, held, frozenset(allowed or ()))
+    return _standing(host, who, profile, usual)
+
+
+def at_stdio(host: ToolHost, settings: StdioSettings) -> Standing:
+    """The client that started this process: the operator, unless the settings name a principal,
+    which the configuration need not know. A profile that they name is no choice."""
+    if settings.principal is not None:
+        who = host.callers.principal(settings.principal)
+        return _standing(host, who, settings.profile, None)
+    found = operator(host, settings.profile)
+    if settings.profile is None or found.profiles is not None:
+        return found
+    return found._replace(profiles=frozenset[str]())
 
 
 def operator(host: ToolHost, profile: str | None) -> Standing:
@@ -58,6 +69,14 @@ def claimed(host: ToolHost, settings: ServeSettings, who: Holder, profile: str |
         # The usual profile may be wider than what the issuer meant.
         raise Fault("unauthenticated", f"no profile that the token names is for {name} here")
     return Standing(who.principal, usable[0], frozenset(usable))
+
+
+def _standing(
+    host: ToolHost, who: Principal, profile: str | None, usual: str | None
+) -> Standing:
+    allowed = host.config.principal_profiles.get(who.name)
+    held = _held(host, profile, usual, who.name, allowed)
+    return Standing(who, held, frozenset(allowed or ()))
 
 
 def _held(

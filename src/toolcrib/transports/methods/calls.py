@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolcrib.core.decision import Explanation
@@ -11,7 +12,7 @@ from toolcrib.host.strays import unexplained
 from toolcrib.transports import examining
 from toolcrib.transports import models as m
 from toolcrib.transports.caller import Caller
-from toolcrib.transports.concealing import is_concealed, told, told_events, unknown, wanted_of
+from toolcrib.transports.concealing import is_concealed, told, told_events, unknown
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.sessions import entered
 
@@ -46,15 +47,13 @@ async def calls_list(service: Service, caller: Caller, asked: m.CallsList) -> m.
     )
     store = service.parts.store
     await store.flush()
-    wider = wanted_of(service.host, caller, wanted)
-    most = asked.limit if wider is wanted else MOST
-    found = await History(store).recent_calls(limit=most, wanted=wider)
-    found = [told(service.host, caller, call) for call in found]
+    # What is told otherwise than it was is looked for as it is told.
+    shown = partial(told, service.host, caller)
+    found = await History(store).recent_calls(limit=asked.limit, wanted=wanted, shown=shown)
     known = {call.id for call in found}
     # Calls that only read are on the trail when they have ended, and not before.
     going = [call for call in service.calls.going() if call.id not in known and wanted.call(call)]
-    fit = found if wider is wanted else [call for call in found if wanted.call(call)]
-    both = sorted([*fit, *going], key=lambda call: call.time)
+    both = sorted([*found, *going], key=lambda call: call.time)
     return m.CallsPage(calls=both[-asked.limit :])
 
 

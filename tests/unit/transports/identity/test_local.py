@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from toolcrib import ToolHost
-from toolcrib.core.serving import Listen, StdioSettings, TokenSettings
+from toolcrib.core.serving import Listen, ServeSettings, StdioSettings, TokenSettings
 from toolcrib.host.config.doorkinds import hash_of
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.identity import Identity, Peer
+from toolcrib.transports.service import Service
+from toolcrib.transports.stdio import stdio_caller
 
 TOKENS = (TokenSettings(name="t", hash=hash_of(b"0123456789abcdef"), principal="ci"),)
 SENT = b"Bearer 0123456789abcdef"
@@ -145,3 +147,23 @@ async def test_renewed_settings_turn_callers_out(make: Any) -> None:
     assert caller.badge.over
     with pytest.raises(Fault):
         await identity.identify(SENT, door="http", loopback=False)
+
+
+@pytest.mark.parametrize(
+    ("stdio", "profile", "others"),
+    [
+        pytest.param(StdioSettings(), "base", {"narrow", "wide"}, id="the operator"),
+        pytest.param(StdioSettings(profile="narrow"), "narrow", set[str](), id="a profile"),
+        pytest.param(StdioSettings(principal="ci"), "base", set[str](), id="a principal"),
+        pytest.param(StdioSettings(principal="boss"), "wide", {"narrow"}, id="one with profiles"),
+    ],
+)
+async def test_who_the_client_on_stdio_is_does_not_depend_on_who_asks(
+    make: Any, host: ToolHost, stdio: StdioSettings, profile: str, others: set[str]
+) -> None:
+    identity = make(stdio=stdio, http={"profile": "narrow"})
+    service = Service(host, ServeSettings(stdio=stdio))
+    for caller in (await who(identity, "stdio"), stdio_caller(service)):
+        assert (caller.profile, caller.local, caller.door) == (profile, True, "stdio")
+        usable = {name for name in ("base", "narrow", "wide") if caller.may_use(name)}
+        assert usable == {profile, *others}

@@ -244,6 +244,19 @@ async def test_an_approver_answers_for_others_and_nobody_else(service: Service) 
     assert late.reason == "answer_refused"
 
 
+async def test_an_equal_call_knows_which_question_it_waits_for(service: Service) -> None:
+    heard: list[tuple[str | None, str]] = []
+    stop = service.host.bus.on_fact(lambda event: heard.append((event.call_id, event.type)))
+    first, approval = await waiting(service, caller())
+    second, same = await waiting(service, caller())
+    stop()
+    assert approval == same
+    asked = [call for call, type_ in heard if type_ == "approval.requested"]
+    assert asked == [first.call_id, second.call_id], "each call's follower is told"
+    told = [e for e in await service.host.trail() if e.type == "approval.requested"]
+    assert len(told) == 1, "people are asked once"
+
+
 async def test_a_local_client_answers_its_own_request(service: Service) -> None:
     who = caller("ann", local=True)
     state, approval = await waiting(service, who)
@@ -367,3 +380,9 @@ async def test_after_the_stop_nothing_runs(service: Service) -> None:
     assert service.health().status == "stopping"
     result = await service.place(caller(), "count", {"word": "late"})
     assert result.reason == "host_stopping" and runs == []
+
+
+async def test_changed_limits_hold_for_the_next_session(service: Service) -> None:
+    service.renew(ServeSettings(sessions=SessionSettings(per_principal=1)))
+    await service.handle(caller(), "sessions.open")
+    assert (await refused(service, caller(), "sessions.open")).reason == "too_many_sessions"

@@ -15,7 +15,10 @@ T = TypeVar("T")
 class Loop:
     """Starts with the first use, and ends with `close`. Works beside a loop that runs already."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, refusal: str) -> None:
+        """`name` is the thread's; `refusal` is said to what runs in it and wants to wait for it."""
+        self._name = name
+        self._refusal = refusal
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -26,13 +29,13 @@ class Loop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="toolcrib-client", daemon=True
+                    target=self._loop.run_forever, name=self._name, daemon=True
                 )
                 self._thread.start()
             loop = self._loop
         if threading.current_thread() is self._thread:
             work.close()
-            raise ToolcribError("what the client itself runs cannot wait for the client")
+            raise ToolcribError(self._refusal)
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
@@ -53,10 +56,10 @@ class Loop:
 
 
 async def _left() -> None:
-    """Cancel what is still there, so that nothing is broken off in the middle."""
+    """Cancel what is still there, so that nothing is broken off in the middle. Threads that
+    somebody else's code keeps busy are not waited for."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
-    await asyncio.get_running_loop().shutdown_default_executor()
