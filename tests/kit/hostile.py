@@ -316,8 +316,8 @@ def odd_params() -> Iterator[tuple[str, str, Any]]:
     for method in METHODS:
         for number, value in enumerate(OTHER_VALUES):
             yield f"{method} whole {number}", method, value
-            yield f"{method} unknown {number}", method, {"unheard_of": value}
             needed = {name: "canary" for name, must in members(method) if must}
+            yield f"{method} unknown {number}", method, {**needed, "unheard_of": value}
             for name, _ in members(method):
                 if method == "tools.call" and name != "name":
                     continue  # said below: some of these are good

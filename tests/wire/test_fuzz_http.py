@@ -107,7 +107,7 @@ async def test_members_of_another_kind(gateway: Running) -> None:
                     good |= type(value) in (int, float) and value > 0
                 if not good or name in ("wait", "key", "name"):
                     yield f"body {name} {number}", request(gateway.port, f"POST {CALL}", text)
-            text = json.dumps({"arguments": {"text": []}, "unheard_of": value}).encode()
+            text = json.dumps({"arguments": {"text": "boom"}, "unheard_of": value}).encode()
             yield f"body unknown {number}", request(gateway.port, f"POST {CALL}", text)
 
     await survives(gateway, frames())

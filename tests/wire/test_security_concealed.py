@@ -87,3 +87,11 @@ async def test_what_is_told_is_what_can_be_looked_for() -> None:
         assert await found("reason=not_in_profile", "ci") == []
         assert await found("reason=not_in_profile", "boss") == [SECRET] * 3
         assert await found("status=ok&limit=3", "ci") == ["add"] * 3
+
+
+async def test_which_providers_there_are_is_not_for_everybody() -> None:
+    async with gateway() as gate:
+        told = (await gate.ask("GET", "/v1/health", who="ci")).json()
+        assert told == {"status": "ok", "checks": []}
+        checks = (await gate.ask("GET", "/v1/health", who="boss")).json()["checks"]
+        assert [each["name"] for each in checks] == ["trail"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import resource
 from contextlib import AsyncExitStack
 from typing import Any
@@ -46,7 +47,7 @@ async def test_answers_let_no_more_requests_in_while_many_wait(
     async with gateway() as gate, await gate.connect() as wire:
         slow = gate.request("POST", "/v1/tools/slow/call", {"arguments": {"seconds": 0.01}})
         await wire.send(slow * 60)
-        assert await until(lambda: made == 60)
+        await until(lambda: made == 60)
         await wire.send(slow * 60)
         for _ in range(60 - 1 - MOST_QUEUED):
             assert (await wire.reply()).status == 200
@@ -54,6 +55,15 @@ async def test_answers_let_no_more_requests_in_while_many_wait(
         for _ in range(60 + 1 + MOST_QUEUED):
             assert (await wire.reply()).status == 200
         assert made == 120
+
+
+async def test_requests_in_one_piece_have_a_limit() -> None:
+    async with gateway() as gate, await gate.connect() as wire:
+        one = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        await wire.send(one * 3000)
+        statuses = re.findall(rb"HTTP/1.1 (\d+)", await wire.closed())
+        assert statuses == [b"200"] * (len(statuses) - 1) + [b"429"]
+        assert len(statuses) < 3000
 
 
 async def test_a_batch_has_a_limit() -> None:

@@ -226,3 +226,19 @@ async def pending(gate: Gateway, who: str) -> str:
             if found:
                 return found[0]["id"]
             await asyncio.sleep(0.01)
+
+
+async def test_a_key_does_not_hand_on_what_another_profile_was_given() -> None:
+    service = Service(ToolHost([add, purge], config=TWO))
+    await service.start()
+    try:
+        wide = Caller(Principal("two"), door="http", profile="wide")
+        narrow = Caller(Principal("two"), door="http", profile="narrow")
+        asked = {"name": "purge", "arguments": {}, "key": "one"}
+        assert (await service.handle(wide, "tools.call", asked)).output == "purged"
+        assert (await service.handle(wide, "tools.call", asked)).output == "purged"
+        with pytest.raises(Fault) as refused:
+            await service.handle(narrow, "tools.call", asked)
+        assert refused.value.reason == "key_reused"
+    finally:
+        await service.stop()

@@ -102,22 +102,20 @@ async def everything(raw: socket.socket) -> bytes:
 
 @pytest.mark.usefixtures("hasty")
 async def test_an_event_stream_that_nobody_reads_is_cut() -> None:
-    async with gateway(queue=20) as at:
-        async with deaf(at, at.request("GET", "/v1/events")) as raw:
-            await until(lambda: len(at.serving.service.hub) == 1)
-            await shout(at)
-            await until(lambda: not answering())
-            assert b"viewer.dropped" not in await everything(raw)
+    async with gateway(queue=20) as at, deaf(at, at.request("GET", "/v1/events")) as raw:
+        await until(lambda: len(at.serving.service.hub) == 1)
+        await shout(at)
+        await until(lambda: not answering())
+        assert b"viewer.dropped" not in await everything(raw)
 
 
 async def test_an_event_stream_that_is_read_late_is_told_why_it_ends() -> None:
-    async with gateway(queue=20) as at:
-        async with deaf(at, at.request("GET", "/v1/events")) as raw:
-            await until(lambda: len(at.serving.service.hub) == 1)
-            await shout(at)
-            reading = asyncio.ensure_future(asyncio.to_thread(_read_until, raw, b"\r\n0\r\n\r\n"))
-            assert b"event: viewer.dropped\n" in await reading
-            await until(lambda: not answering())
+    async with gateway(queue=20) as at, deaf(at, at.request("GET", "/v1/events")) as raw:
+        await until(lambda: len(at.serving.service.hub) == 1)
+        await shout(at)
+        reading = asyncio.ensure_future(asyncio.to_thread(_read_until, raw, b"\r\n0\r\n\r\n"))
+        assert b"event: viewer.dropped\n" in await reading
+        await until(lambda: not answering())
 
 
 @pytest.mark.usefixtures("hasty")
@@ -125,12 +123,11 @@ async def test_a_slow_reader_that_takes_something_now_and_then_is_not_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sse, "GRACE", 0.6)
-    async with gateway(queue=20) as at:
-        async with deaf(at, at.request("GET", "/v1/events")) as raw:
-            await until(lambda: len(at.serving.service.hub) == 1)
-            await shout(at)
-            slowly = asyncio.to_thread(_read_until, raw, b"\r\n0\r\n\r\n", 0.02)
-            assert b"event: viewer.dropped\n" in await slowly
+    async with gateway(queue=20) as at, deaf(at, at.request("GET", "/v1/events")) as raw:
+        await until(lambda: len(at.serving.service.hub) == 1)
+        await shout(at)
+        slowly = asyncio.to_thread(_read_until, raw, b"\r\n0\r\n\r\n", 0.02)
+        assert b"event: viewer.dropped\n" in await slowly
 
 
 def _read_until(raw: socket.socket, end: bytes, pause: float = 0.0) -> bytes:
@@ -181,18 +178,22 @@ CLOSE = bytes([0x88, 0x80]) + bytes(4)
 
 @pytest.mark.usefixtures("hasty")
 async def test_a_websocket_that_says_goodbye_and_does_not_read_is_cut() -> None:
-    async with gateway() as at:
-        async with deaf(at, at.request("GET", "/v1/ws", headers=UPGRADE), SUBSCRIBE) as raw:
-            await until(lambda: len(at.serving.service.hub) == 1)
-            await stuck(at)
-            raw.sendall(CLOSE)
-            await until(lambda: not sockets())
+    async with (
+        gateway() as at,
+        deaf(at, at.request("GET", "/v1/ws", headers=UPGRADE), SUBSCRIBE) as raw,
+    ):
+        await until(lambda: len(at.serving.service.hub) == 1)
+        await stuck(at)
+        raw.sendall(CLOSE)
+        await until(lambda: not sockets())
 
 
 async def test_a_websocket_that_answers_no_ping_is_cut() -> None:
-    async with gateway() as at:
-        async with deaf(at, at.request("GET", "/v1/ws", headers=UPGRADE), SUBSCRIBE):
-            await until(lambda: len(at.serving.service.hub) == 1)
-            (await stuck(at)).keepalive_timeout()
-            await until(lambda: not sockets())
-            await until(lambda: not at.host.callers.sessions)
+    async with (
+        gateway() as at,
+        deaf(at, at.request("GET", "/v1/ws", headers=UPGRADE), SUBSCRIBE),
+    ):
+        await until(lambda: len(at.serving.service.hub) == 1)
+        (await stuck(at)).keepalive_timeout()
+        await until(lambda: not sockets())
+        await until(lambda: not at.host.callers.sessions)

@@ -227,16 +227,18 @@ class Client:
         found = await self.ask("tools.search", params)
         return [self._bound(each.tool, profile, session) for each in found.tools]
 
-    async def register(self, thing: Any, *, replace: bool = False) -> None:
-        """Offer a function that runs here to the calls of this connection, under the host's rules.
-        Over WebSocket and stdio only."""
+    async def register(
+        self, thing: Any, *, replace: bool = False, session: Session | str | None = None
+    ) -> None:
+        """Offer a function that runs here to the calls of this connection, or of a session, under
+        the host's rules. Over WebSocket and stdio only."""
         await self.start()
-        await self._link.offer(thing, replace=replace)
+        await self._link.offer(thing, replace=replace, session=_id(session))
 
-    async def unregister(self, name: str) -> bool:
+    async def unregister(self, name: str, *, session: Session | str | None = None) -> bool:
         """Take such a tool back. False when there is none of that name."""
         await self.start()
-        return await self._link.withdraw(name)
+        return await self._link.withdraw(name, session=_id(session))
 
     # Sessions.
 
@@ -250,7 +252,13 @@ class Client:
         """A stay at the host: `async with host.session(…) as session`. `cwd` is a folder there."""
         chosen = profile or self.profile
         folder = None if cwd is None else str(cwd)
-        return Session(self, profile=chosen, cwd=folder, metadata=metadata)
+        return Session(
+            self,
+            profile=chosen,
+            cwd=folder,
+            metadata=metadata,
+            ended=lambda name: self._link.session_ended(name),
+        )
 
     # The host.
 

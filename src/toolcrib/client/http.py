@@ -207,13 +207,16 @@ class HttpLink:
 
     # Tools that run in the client need a connection on which the host can ask.
 
-    async def offer(self, thing: Any, *, replace: bool) -> None:
+    async def offer(self, thing: Any, *, replace: bool, session: str | None) -> None:
         """Not possible here."""
         self._no_offers()
 
-    async def withdraw(self, name: str) -> bool:
+    async def withdraw(self, name: str, *, session: str | None) -> bool:
         """Not possible here."""
         self._no_offers()
+
+    def session_ended(self, session: str) -> None:
+        """Nothing was offered in it."""
 
     def _no_offers(self) -> NoReturn:
         raise ClientError(

@@ -83,12 +83,16 @@ class Link(Protocol):
         """Events as they happen, also over broken connections."""
         ...
 
-    async def offer(self, thing: Any, *, replace: bool) -> None:
-        """Offer a tool that runs here."""
+    async def offer(self, thing: Any, *, replace: bool, session: str | None) -> None:
+        """Offer a tool that runs here, to the calls of this connection or of a session."""
         ...
 
-    async def withdraw(self, name: str) -> bool:
+    async def withdraw(self, name: str, *, session: str | None) -> bool:
         """Offer it no longer."""
+        ...
+
+    def session_ended(self, session: str) -> None:
+        """A session has ended, and what was offered in it is not any more."""
         ...
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from toolcrib.client.answers import encoded
+from toolcrib.client.errors import Refused
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry
 from toolcrib.core.policy import NoPolicy
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from toolcrib.client.rpc import RpcLink
 
 _log = logging.getLogger("toolcrib")
+_Key = tuple[str | None, str]
+"""The session that a tool is offered to, None for that of the connection, and its name."""
 _GUARDS = ("permissions", "requires_secrets", "requires_tools", "conflicts_with")
 _BROKEN = "the tool failed; the log of the client that runs it has the details"
 
@@ -37,42 +40,54 @@ class Offers:
         self._link = link
         self._python = PythonExecutor()
         self._entries = Entries(self._python)
-        self._tools: dict[str, Entry] = {}
+        self._tools: dict[_Key, Entry] = {}
         self._running: dict[str, asyncio.Task[ClientAnswer]] = {}
 
-    async def add(self, thing: Any, *, replace: bool) -> None:
+    async def add(self, thing: Any, *, replace: bool, session: str | None) -> None:
         """Offer a function, a marked one or a tool object. Raises `SpecError`, `NameTaken`."""
         entry = self._entries.make(thing)
         _check(entry)
-        before = self._tools.get(entry.name)
+        key = session, entry.name
+        before = self._tools.get(key)
         if before is not None and not replace:
             raise NameTaken(
                 f"this client offers a tool {entry.name!r} already",
                 cure="Choose another name, or replace=True",
             )
-        self._tools[entry.name] = entry  # the first call may come before the answer
+        self._tools[key] = entry  # the first call may come before the answer
         try:
-            await self._link.ask("tools.register", _registration([entry], replace))
+            await self._link.ask("tools.register", _registration([entry], replace, session))
         except BaseException:
             if before is None:
-                del self._tools[entry.name]
+                del self._tools[key]
             else:
-                self._tools[entry.name] = before
+                self._tools[key] = before
             raise
 
-    async def remove(self, name: str) -> bool:
+    async def remove(self, name: str, *, session: str | None) -> bool:
         """Offer it no longer; calls that run finish."""
-        if name not in self._tools:
+        if (session, name) not in self._tools:
             return False
-        await self._link.ask("tools.unregister", {"names": [name]})
-        self._tools.pop(name, None)
+        await self._link.ask("tools.unregister", _given({"names": [name]}, session))
+        self._tools.pop((session, name), None)
         return True
+
+    def forget(self, session: str) -> None:
+        """A session has ended."""
+        self._tools = {key: entry for key, entry in self._tools.items() if key[0] != session}
 
     async def renew(self) -> None:
         """Offer everything again, on a new connection."""
-        if self._tools:
-            every = list(self._tools.values())
-            await self._link.request("tools.register", _registration(every, replace=False))
+        for session in dict.fromkeys(session for session, _ in self._tools):
+            every = [entry for key, entry in self._tools.items() if key[0] == session]
+            # The host may not have noticed yet that the old connection is gone.
+            asked = _registration(every, session is not None, session)
+            try:
+                await self._link.request("tools.register", asked)
+            except Refused as error:
+                _log.warning("tools of this client are not offered any more: %s", error)
+                if session is not None:
+                    self.forget(session)
 
     def cancel(self, call_id: str) -> None:
         """The host does not want the answer any more."""
@@ -114,7 +129,7 @@ class Offers:
         await self._link.post(encoded({"jsonrpc": "2.0", "id": id, "result": answer}))
 
     async def _run(self, call: ClientCall) -> ClientAnswer:
-        entry = self._tools.get(call.tool)
+        entry = self._tools.get((call.session, call.tool))
         if entry is None:
             return _failed(f"this client offers no tool {call.tool!r}", "unknown_tool")
         try:
@@ -194,8 +209,13 @@ def _check(entry: Entry) -> None:
         )
 
 
-def _registration(entries: list[Entry], replace: bool) -> dict[str, Any]:
-    return {"tools": [_described(entry.spec) for entry in entries], "replace": replace}
+def _registration(entries: list[Entry], replace: bool, session: str | None) -> dict[str, Any]:
+    tools = [_described(entry.spec) for entry in entries]
+    return _given({"tools": tools, "replace": replace}, session)
+
+
+def _given(params: dict[str, Any], session: str | None) -> dict[str, Any]:
+    return params if session is None else {**params, "session": session}
 
 
 def _described(spec: ToolSpec) -> ClientTool:

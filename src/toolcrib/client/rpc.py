@@ -333,13 +333,18 @@ class RpcLink:
             self._offers = Offers(self)
         return self._offers
 
-    async def offer(self, thing: Any, *, replace: bool) -> None:
+    async def offer(self, thing: Any, *, replace: bool, session: str | None) -> None:
         """Offer a tool that runs here, for as long as this client is connected."""
-        await self.offers.add(thing, replace=replace)
+        await self.offers.add(thing, replace=replace, session=session)
 
-    async def withdraw(self, name: str) -> bool:
+    async def withdraw(self, name: str, *, session: str | None) -> bool:
         """Offer it no longer."""
-        return await self.offers.remove(name)
+        return await self.offers.remove(name, session=session)
+
+    def session_ended(self, session: str) -> None:
+        """A session has ended, and what was offered in it is not any more."""
+        if self._offers is not None:
+            self._offers.forget(session)
 
     def follow(self, types: Sequence[str] | None, after: str | None) -> AsyncIterator[Event]:
         """Events as they happen; taken up where it ended after a break."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.client.watching import OnApproval, OnProgress
@@ -25,8 +25,11 @@ class Session:
         profile: str | None,
         cwd: str | None,
         metadata: Mapping[str, Any] | None,
+        ended: Callable[[str], None],
     ) -> None:
+        """`ended` is told the session's id when it is over."""
         self._client = client
+        self._ended = ended
         self._wanted = {"profile": profile, "cwd": cwd, "metadata": dict(metadata or {}) or None}
         self._view: SessionView | None = None
         self.closed = False
@@ -96,6 +99,15 @@ class Session:
             on_approval=on_approval,
         )
 
+    async def register(self, thing: Any, *, replace: bool = False) -> None:
+        """Offer a function that runs here to the calls of this session, for as long as the client
+        is connected. Over WebSocket and stdio only."""
+        await self._client.register(thing, replace=replace, session=self.id)
+
+    async def unregister(self, name: str) -> bool:
+        """Take such a tool back. False when there is none of that name."""
+        return await self._client.unregister(name, session=self.id)
+
     async def tools(self, *, format: str | None = None) -> list[Any]:
         """The tools this session may call, its own among them."""
         return await self._client.tools(session=self.id, format=format)
@@ -104,4 +116,5 @@ class Session:
         """End the session. Calling it again does nothing."""
         if self._view is not None and not self.closed:
             self.closed = True
+            self._ended(self._view.id)
             await self._client.ask("sessions.close", {"id": self._view.id})

@@ -168,6 +168,14 @@ class Session:
             )
         )
 
+    def register(self, thing: Any, *, replace: bool = False) -> None:
+        """Offer a function that runs here to the calls of this session."""
+        self._loop.run(self.inner.register(thing, replace=replace))
+
+    def unregister(self, name: str) -> bool:
+        """Take such a tool back."""
+        return self._loop.run(self.inner.unregister(name))
+
     def tools(self, *, format: str | None = None) -> list[Any]:
         """The tools this session may call."""
         return _bound(self._loop.run(self.inner.tools(format=format)), self._loop)
@@ -260,13 +268,16 @@ class Client:
             )
         )
 
-    def register(self, thing: Any, *, replace: bool = False) -> None:
+    def register(
+        self, thing: Any, *, replace: bool = False, session: Session | str | None = None
+    ) -> None:
         """Offer a function that runs here. Over WebSocket and stdio only."""
-        self._loop.run(self._client.register(thing, replace=replace))
+        held = _inner(session)
+        self._loop.run(self._client.register(thing, replace=replace, session=held))
 
-    def unregister(self, name: str) -> bool:
+    def unregister(self, name: str, *, session: Session | str | None = None) -> bool:
         """Take such a tool back."""
-        return self._loop.run(self._client.unregister(name))
+        return self._loop.run(self._client.unregister(name, session=_inner(session)))
 
     def get(self, name: str) -> ToolView | None:
         """What the host tells of a tool."""

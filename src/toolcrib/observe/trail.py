@@ -230,11 +230,13 @@ class Trail:
             self._sealed, self._head = block.last, block.head
             carried, self._carried = self._carried, []
             self.broken = problem
-            # Records that came while a block was stuck have poked for nothing.
-            self._poked = more = bool(self._pending or self._late)
+            # Records that came while a block was stuck have poked for nothing. What nobody waits
+            # for has time: to write on at once would make a transaction of every few records.
+            left = [*self._late, *self._pending]
+            self._poked = bool(left)
         self._wake(carried, problem)
-        if more:
-            self._store.poke(now=True)
+        if left:
+            self._store.poke(now=any(want is not None for _, _, want in left))
 
     def failed(self, block: Block, error: BaseException) -> None:
         """`block` could not be written; it is kept and offered again. Everybody who waits for a

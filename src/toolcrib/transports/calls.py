@@ -117,7 +117,9 @@ class Calls:
         """What an earlier call with this key came to; None for the first one, which then runs."""
         if not 1 <= len(request.key or "") <= LONGEST_KEY:
             raise Fault("invalid_request", f"a key has 1 to {LONGEST_KEY} characters")
-        print_ = digest([request.name, request.arguments or {}, request.profile, request.session])
+        # Under another profile it is another call: its result may not be for this caller.
+        profile = request.profile or caller.profile
+        print_ = digest([request.name, request.arguments or {}, profile, request.session])
         store = (await self._host.start()).store
         now = time.time()
         row = LedgerCall(

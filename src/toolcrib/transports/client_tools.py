@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -40,24 +41,43 @@ class Client(Protocol):
     def notify(self, method: str, params: Any) -> None: ...
 
 
-class ClientTools:
-    """The tools that one connection offers. Only its own session has them, and only it answers."""
+class _Offered(NamedTuple):
+    """A tool of the connection's, and the session that has it."""
 
-    def __init__(self, client: Client, host: ToolHost) -> None:
+    session: Session
+    entry: Entry
+    size: int
+
+    @property
+    def there(self) -> bool:
+        """Whether it is: the session may have ended, or another connection taken its place."""
+        return self.session.entries.get(self.entry.name) is self.entry
+
+
+class ClientTools:
+    """The tools that one connection offers. Only its own session has them, or another one of the
+    same principal that it names; and only it answers."""
+
+    def __init__(
+        self, client: Client, host: ToolHost, find: Callable[[str], Session] | None = None
+    ) -> None:
+        """`find` gives a session of the caller's own by its id, or raises `Fault`."""
         self._client = client
         self._host = host
+        self._find = find
         self._loop = asyncio.get_running_loop()
-        self._sizes: dict[str, int] = {}
-        """By name; those that are registered."""
+        self._offered: dict[tuple[str, str], _Offered] = {}
+        """By session and name."""
         self._running: dict[str, ToolContext] = {}
         """By call id; those that the client works on."""
 
     def register(self, asked: m.ToolsRegister) -> m.Names:
         """Offer tools: all of them, or none and a `Fault` that says why."""
-        session = self._session()
+        session = self._session(asked.session)
+        self._offered = {key: each for key, each in self._offered.items() if each.there}
         sizes = {tool.name: len(msgspec.json.encode(tool)) for tool in asked.tools}
-        self._check_limits(asked, sizes)
-        entries = [self._entry(tool, session) for tool in asked.tools]
+        self._check_limits(asked, session, sizes)
+        entries = [self._entry(tool, session, asked.session) for tool in asked.tools]
         before = dict(session.entries)
         try:
             for entry in entries:
@@ -69,14 +89,23 @@ class ClientTools:
             for name in before.keys() - session.entries.keys():
                 session.register(before[name])
             raise self._taken(session, error) from None
-        self._sizes |= sizes
+        for entry in entries:
+            offered = _Offered(session, entry, sizes[entry.name])
+            self._offered[session.id, entry.name] = offered
         return m.Names(names=[entry.name for entry in entries])
 
     def unregister(self, asked: m.ToolsUnregister) -> m.Names:
         """Take tools back; calls that run finish. Gives those that were there."""
-        session = self._session()
-        gone = [name for name in asked.names if self._sizes.pop(name, None) is not None]
-        return m.Names(names=[name for name in gone if session.unregister(name)])
+        session = self._session(asked.session)
+        found = [(name, self._offered.pop((session.id, name), None)) for name in asked.names]
+        return m.Names(names=[name for name, each in found if each and _taken_back(each)])
+
+    def close(self) -> None:
+        """The connection ends, and its session with it: take back what other sessions have."""
+        for each in self._offered.values():
+            if each.session is not self._client.caller.session:
+                _taken_back(each)
+        self._offered.clear()
 
     def progress(self, params: Any) -> None:
         """A client says how far a call is; what is not about a call of this connection's own
@@ -90,13 +119,17 @@ class ClientTools:
             words = None if said.message is None else said.message[:_WORDS]
             ctx.progress(said.fraction, words)
 
-    def _session(self) -> Session:
+    def _session(self, id: str | None) -> Session:
         session = self._client.caller.session
+        if id is not None and self._find is not None:
+            session = self._find(id)
         if session is None or session.closed:
             raise Fault("not_found", "this connection has no open session to offer tools in")
         return session
 
-    def _check_limits(self, asked: m.ToolsRegister, sizes: dict[str, int]) -> None:
+    def _check_limits(
+        self, asked: m.ToolsRegister, session: Session, sizes: dict[str, int]
+    ) -> None:
         if len(sizes) < len(asked.tools):
             raise Fault("invalid_request", "two of the tools have the same name")
         long = next((name for name, size in sizes.items() if size > LONGEST), None)
@@ -104,7 +137,8 @@ class ClientTools:
             raise Fault(
                 "quota_exceeded", f"the tool {long[:128]!r} is over {LONGEST} bytes of JSON"
             )
-        after = self._sizes | sizes
+        after = {key: each.size for key, each in self._offered.items()}
+        after |= {(session.id, name): size for name, size in sizes.items()}
         if len(after) > MOST_TOOLS:
             raise Fault("quota_exceeded", f"a connection may offer {MOST_TOOLS} tools")
         if sum(after.values()) > MOST_BYTES:
@@ -112,7 +146,7 @@ class ClientTools:
                 "quota_exceeded", f"a connection's tools may have {MOST_BYTES} bytes of JSON"
             )
 
-    def _entry(self, tool: m.ClientTool, session: Session) -> Entry:
+    def _entry(self, tool: m.ClientTool, session: Session, named: str | None) -> Entry:
         """A tool as the catalog takes it. Raises `Fault` for a description that cannot be used."""
         schema = tool.input_schema or NO_ARGUMENTS
         owner = f"the client of session {session.id}"
@@ -138,7 +172,11 @@ class ClientTools:
         except ConfigError as error:
             text = f"the tool {tool.name[:128]!r} cannot be used: {error}"
             raise Fault("invalid_request", text) from None
-        entry = Entry(spec, self._execute, owner=owner, defaults=fill_defaults(schema))
+
+        async def execute(ctx: ToolContext) -> Any:
+            return await self._execute(ctx, named)
+
+        entry = Entry(spec, execute, owner=owner, defaults=fill_defaults(schema))
         if self._conceals(session) and not self._listed(session, entry):
             # The same words whether or not there is such a tool that the client must not know of.
             text = f"the tool {tool.name!r} cannot be offered: the profile lists none of that name"
@@ -150,9 +188,17 @@ class ClientTools:
         # Models call tools by their wire names, which must not lead to another tool either.
         if catalog.get(entry.name) is not None or catalog.get(entry.spec.wire_name) is not None:
             raise NameTaken(f"the name {entry.name!r} is taken", cure="Choose another name")
-        if replace and entry.name in self._sizes:
+        if replace and self._replaceable(session, entry.name):
             session.unregister(entry.name)
         session.register(entry)
+
+    def _replaceable(self, session: Session, name: str) -> bool:
+        """Whether a session's tool is this connection's; or a client's in a session that outlives
+        connections, where a client that comes back may be here before its loss is noticed."""
+        if (session.id, name) in self._offered:
+            return True
+        there = session.entries.get(name)
+        return there is not None and there.spec.kind == KIND and session.idle is not None
 
     def _taken(self, session: Session, error: NameTaken) -> Fault:
         text = "a name is taken, or looks like one that is. Choose another name"
@@ -171,16 +217,26 @@ class ClientTools:
 
     # Running them.
 
-    async def _execute(self, ctx: ToolContext) -> Any:
+    async def _execute(self, ctx: ToolContext, named: str | None) -> Any:
+        if self._host.catalog.get(ctx.tool) is not None:
+            # One of the host came later; the host's own tools rely on it, and not on a client.
+            held: Any = ctx.session
+            _taken_back(self._offered.pop((held.id, ctx.tool), None))
+            text = f"{ctx.tool} is a tool of the host now, and not the client's. Call it again"
+            raise ToolFailure(text, reason="tool_unavailable", retryable=True)
         if asyncio.get_running_loop() is self._loop:
-            return await self._ask(ctx)
+            return await self._ask(ctx, named)
         # Whoever calls from another thread waits there; the connection stays in its own.
-        asking = asyncio.run_coroutine_threadsafe(self._ask(ctx), self._loop)
+        asking = asyncio.run_coroutine_threadsafe(self._ask(ctx, named), self._loop)
         return await asyncio.wrap_future(asking)
 
-    async def _ask(self, ctx: ToolContext) -> Any:
+    async def _ask(self, ctx: ToolContext, named: str | None) -> Any:
         asked = m.ClientCall(
-            call_id=ctx.call_id, tool=ctx.tool, arguments=ctx.arguments, timeout=ctx.remaining
+            call_id=ctx.call_id,
+            tool=ctx.tool,
+            arguments=ctx.arguments,
+            timeout=ctx.remaining,
+            session=named,
         )
         answer = self._client.ask("client.call", asked)
         sent = not answer.done()
@@ -197,6 +253,11 @@ class ClientTools:
             raise
         finally:
             self._running.pop(ctx.call_id, None)
+
+
+def _taken_back(offered: _Offered) -> bool:
+    """Whether a tool was there; it is not any more."""
+    return offered.there and offered.session.unregister(offered.entry.name)
 
 
 def _result(ctx: ToolContext, response: Response) -> ToolResult:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.core.events import Event
+from toolcrib.core.serving import HttpSettings
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.crowd import Crowd, Heart
 from toolcrib.transports.faults import Fault
@@ -58,6 +59,11 @@ class Hub:
         self._order = InOrder()
         self._unheard: Callable[[], None] | None = None
         self._others: Others | None = None
+
+    def renew(self, http: HttpSettings) -> None:
+        """Go by these limits from now on; who looks on already is not sent away by them."""
+        self._queue, self._most = http.queue, http.viewers
+        self._most_each = http.viewers_per_principal
 
     def __len__(self) -> int:
         """How many look on."""

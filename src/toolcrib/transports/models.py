@@ -133,10 +133,14 @@ class ClientTool(Request, frozen=True, kw_only=True):
 class ToolsRegister(Request, frozen=True, kw_only=True):
     tools: list[ClientTool]
     replace: bool = False
+    session: str | None = None
+    """The caller's own session that gets them; unset: that of the connection."""
 
 
 class ToolsUnregister(Request, frozen=True, kw_only=True):
     names: list[str]
+    session: str | None = None
+    """As with `tools.register`."""
 
 
 class Names(Answer, frozen=True, kw_only=True):
@@ -460,6 +464,8 @@ class ClientCall(Answer, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, Any]
     timeout: float | None = None
+    session: str | None = None
+    """The session that was named when the tool was offered."""
 
 
 class ClientAnswer(Request, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ import msgspec
 from toolcrib.core.jsontext import MAX_DEPTH, shown
 from toolcrib.core.result import ToolResult
 from toolcrib.errors import JsonError
+from toolcrib.host.session import Session
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Id, Message, Notification, Request, Response, Wrong
 from toolcrib.transports import models as m
@@ -27,6 +28,7 @@ from toolcrib.transports.outgoing import MUCH, Outlet
 from toolcrib.transports.pushes import Pushes
 from toolcrib.transports.requests import Batch, CallFrame, Open, decode_call
 from toolcrib.transports.service import Service
+from toolcrib.transports.sessions import entered
 from toolcrib.transports.subscriptions import Subscriptions
 
 _log = logging.getLogger("toolcrib")
@@ -69,13 +71,19 @@ class Connection:
         self._count = 0
         self._pushes = Pushes.of(service.host)
         self._pushes.add(self)
-        self._tools = ClientTools(self, service.host)
+        self._tools = ClientTools(self, service.host, self._own_session)
         self._events = Subscriptions(service, caller, out, fell_behind)
 
     @property
     def session_id(self) -> str | None:
         """The session that the connection is."""
         return None if self.caller.session is None else self.caller.session.id
+
+    def _own_session(self, id: str) -> Session:
+        """The caller's session of that id, which it may enter. Raises `Fault`."""
+        found = self._service.sessions.find(self.caller, id)
+        entered(self._service.host, self.caller, found, None)
+        return found
 
     # What comes in.
 
@@ -327,6 +335,7 @@ class Connection:
             return
         self.closed = True
         self._pushes.remove(self)
+        self._tools.close()
         for future in list(self._asked.values()):
             if not future.done():
                 future.set_exception(Fault("client_gone"))

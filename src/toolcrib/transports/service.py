@@ -72,6 +72,7 @@ class Service:
         """Go by changed settings; sessions that are open keep the time they were given."""
         self.settings = settings
         self.sessions.settings = settings.sessions
+        self.hub.renew(settings.http)
 
     def health(self) -> Health:
         """How the host is: its trail, its providers, and whether it still takes calls."""

@@ -48,7 +48,8 @@ METHODS: dict[str, Method] = _rows(
     M("tools.call", m.ToolsCall, ToolResult | m.CallState, ("POST", "/v1/tools/{name}/call"),
       "Call a tool."),
     M("tools.register", m.ToolsRegister, m.Names, None,
-      "Offer tools that run in this client, for as long as it is connected."),
+      "Offer tools that run in this client, for as long as it is connected, to its own session "
+      "or to another one of the caller's."),
     M("tools.unregister", m.ToolsUnregister, m.Names, None, "Take such tools back."),
     M("calls.list", m.CallsList, m.CallsPage, ("GET", "/v1/calls"), "Recent calls."),
     M("calls.get", m.CallsGet, ToolResult | m.CallState, ("GET", "/v1/calls/{id}"),

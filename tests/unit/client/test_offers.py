@@ -144,6 +144,59 @@ async def test_tools_come_back_with_the_connection(served: Gateway) -> None:
         assert (await host.call("here")).output == "here"
 
 
+async def test_a_session_has_tools_of_its_own(served: Gateway) -> None:
+    def first() -> str:
+        return "first"
+
+    def second() -> str:
+        return "second"
+
+    async with Client(served.socket) as host, host.session() as one, host.session() as two:
+        await one.register(tool(name="it")(first))
+        await two.register(tool(name="it")(second))
+        assert (await one.call("it")).output == "first"
+        assert (await two.call("it")).output == "second"
+        assert (await host.call("it")).reason == "unknown_tool"
+        with pytest.raises(NameTaken):
+            await one.register(tool(name="it")(second))
+        await one.register(tool(name="it")(second), replace=True)
+        assert (await one.call("it")).output == "second"
+        assert "it" in [each.name for each in await one.tools()]
+        assert await one.unregister("it")
+        assert not await one.unregister("it")
+        assert (await one.call("it")).reason == "unknown_tool"
+        assert (await two.call("it")).output == "second"
+
+
+async def test_tools_of_a_session_come_back_with_the_connection(
+    served: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with way(served.port) as between, Client(socket(between.url)) as host:
+        async with host.session() as session, host.session() as short:
+            for each in (session, short):
+                await each.register(tool(name="here")(lambda: "here"))
+            await served.host.callers.sessions[short.id].close()
+            between.cut()
+            await until(lambda: between.connections > 1)
+            assert (await session.call("here")).output == "here"
+            assert "not offered any more" in caplog.text
+            short.closed = True  # the host did it
+        ended = caplog.text
+        between.cut()
+        await until(lambda: between.connections > 2)
+        assert (await host.call("add", {"a": 1})).output == 3
+        assert caplog.text == ended  # what left with its session is not offered again
+
+
+async def test_what_a_session_offers_is_gone_with_the_client(served: Gateway) -> None:
+    async with Client(served.url) as other, other.session() as session:
+        async with Client(served.socket) as host:
+            await host.register(tool(name="here")(lambda: "here"), session=session.id)
+            assert (await session.call("here")).output == "here"
+        await until(lambda: not served.host.callers.sessions[session.id].entries)
+        assert (await session.call("here")).reason == "unknown_tool"
+
+
 class Careful(ToolPolicy):
     """Some limits."""
 
@@ -171,12 +224,25 @@ async def test_over_http_nothing_can_run_here(served: Gateway) -> None:
     async with Client(served.url) as host:
         with pytest.raises(ClientError, match="ws://"):
             await host.register(lambda: 1)
+        async with host.session() as session:
+            with pytest.raises(ClientError, match="ws://"):
+                await session.register(lambda: 1)
+            with pytest.raises(ClientError, match="ws://"):
+                await session.unregister("it")
 
 
 async def test_from_synchronous_code(served: Gateway) -> None:
     def work() -> Any:
         with SyncClient(served.socket) as host:
             host.register(tool(name="twice")(lambda n=2: 2 * n))
+            assert host.call("twice").output == 4
+            with host.session() as session:
+                session.register(tool(name="thrice")(lambda n=2: 3 * n))
+                assert session.call("thrice").output == 6
+                assert session.unregister("thrice")
+                assert session.call("thrice").reason == "unknown_tool"
+                host.register(tool(name="thrice")(lambda n=2: 3 * n), session=session)
+                assert host.unregister("thrice", session=session)
             return host.call("twice").output
 
     assert await asyncio.to_thread(work) == 4

@@ -36,8 +36,7 @@ NOT_HERE = {
         "settings",
     },
     "Session": {
-        "entry", "facts", "instance", "over", "expires", "touch", "row", "register", "unregister",
-        "used",
+        "entry", "facts", "instance", "over", "expires", "touch", "row", "used",
     },
     "Approvals": {"lend_to", "past", "problems"},
     "Tool": set(),

@@ -108,6 +108,7 @@ serve:
     connections: 5
     heartbeat: 6s
     viewers: 7
+    viewers_per_principal: 5
     queue: 8
     docs: false
     console: false
@@ -152,6 +153,7 @@ serve:
         connections=5,
         heartbeat=6.0,
         viewers=7,
+        viewers_per_principal=5,
         queue=8,
         docs=False,
         console=False,

@@ -201,8 +201,8 @@ class App:
         else:
             door = "http"
             loopback = is_loopback(scope.get("client")) and is_loopback(scope.get("server"))
-        if loopback and is_forwarded(head):
-            loopback = False
+        if is_forwarded(head):
+            loopback, peer = False, None  # both are the proxy's
         return await self._identity.identify(authorization, door=door, loopback=loopback, peer=peer)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -28,6 +28,8 @@ MOST_HEADERS = 128
 MOST_QUEUED = 16
 """Requests behind the one being answered. While more could come, it is read on: whoever does not
 read does not notice either that the client left."""
+MOST_PILED = 512
+"""Requests that come in one piece before reading can pause; nobody honest sends that many."""
 LAST_WORDS = 5.0
 """Seconds for a WebSocket's client to take what was sent last."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
@@ -209,6 +211,10 @@ class Connection(HttpToolsProtocol):
         if self.running is None or self.running.response_complete:
             self._start(exchange, self._app)
         else:
+            if len(self.pipeline) >= MOST_PILED:
+                text = f"over {MOST_PILED} requests without waiting for an answer"
+                self.refuse(Fault("too_many_calls", text))
+                raise _Refused
             if len(self.pipeline) >= MOST_QUEUED:
                 self.flow.pause_reading()
             self._queue(exchange, self._app)

@@ -112,7 +112,8 @@ class Identity:
         """The caller. Raises `Fault` (`unauthenticated`), whatever is wrong with the credentials;
         what was sent stands in no message and no log."""
         by_peer = authorization is None and (peer is not None or door == "unix")
-        found = None if by_peer else self.known(authorization, door, loopback)
+        here = loopback or peer is not None
+        found = None if by_peer else self.known(authorization, door, here)
         if found is not None:
             return found
         try:
@@ -125,7 +126,7 @@ class Identity:
         except Exception as error:
             _log.error("checking credentials failed: %s", type(error).__name__)
             raise Fault("unauthenticated", _UNKNOWN) from None
-        at_socket = peer is not None or door in ("stdio", "unix")
+        at_socket = peer is not None or door == "stdio"
         caller = Caller(
             made.standing.principal,
             door=door,
@@ -136,7 +137,7 @@ class Identity:
             badge=made,
         )
         if not by_peer:
-            self._remember((_key(authorization), door, loopback), caller)
+            self._remember((_key(authorization), door, here), caller)
         return caller
 
     # When something changes.

@@ -71,9 +71,7 @@ def claimed(host: ToolHost, settings: ServeSettings, who: Holder, profile: str |
     return Standing(who.principal, usable[0], frozenset(usable))
 
 
-def _standing(
-    host: ToolHost, who: Principal, profile: str | None, usual: str | None
-) -> Standing:
+def _standing(host: ToolHost, who: Principal, profile: str | None, usual: str | None) -> Standing:
     allowed = host.config.principal_profiles.get(who.name)
     held = _held(host, profile, usual, who.name, allowed)
     return Standing(who, held, frozenset(allowed or ()))

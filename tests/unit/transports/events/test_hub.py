@@ -24,6 +24,7 @@ from onlookers import (
 )
 from toolcrib import ToolContext, ToolHost, ToolResult, tool
 from toolcrib.core.events import Event
+from toolcrib.core.serving import HttpSettings
 from toolcrib.transports.caller import Badge
 from toolcrib.transports.events import BEAT, DROPPED, Hub
 from toolcrib.transports.faults import Fault
@@ -156,6 +157,18 @@ async def test_there_is_an_end_to_how_often_one_principal_looks_on() -> None:
         second.close()
         third.close()
         assert hub._crowd._counts == {"bob": 1}  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_limits_can_change() -> None:
+    async with watched() as (_, hub):
+        views = [hub.view(caller("ann")) for _ in range(3)]
+        hub.renew(HttpSettings(viewers=4, viewers_per_principal=3))
+        with pytest.raises(Fault, match="ann has 3"):
+            hub.view(caller("ann"))
+        hub.view(caller("bob"))
+        with pytest.raises(Fault, match="4 event streams are open"):
+            hub.view(caller("carl"))
+        assert len(hub) == len(views) + 1
 
 
 async def test_a_view_ends_when_its_reader_closes_it() -> None:

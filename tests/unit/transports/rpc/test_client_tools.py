@@ -409,6 +409,157 @@ async def test_a_name_like_that_of_a_concealed_tool_gives_nothing_away() -> None
         assert "greet_x" not in str(error)
 
 
+# In a session that is not the connection's own.
+
+
+async def opened(peer: Peer, **given: Any) -> str:
+    return (await peer.request("sessions.open", given))["id"]
+
+
+async def offer_in(peer: Peer, session: str, **more: Any) -> Any:
+    peer.tools.setdefault("greet", greet)
+    asked = {"tools": [GREET], "session": session, **more}
+    return await peer.request("tools.register", asked)
+
+
+async def reason_of(peer: Peer, session: str | None = None) -> str | None:
+    """How a call of the tool ends in a session; None when it does well."""
+    given = {} if session is None else {"session": session}
+    error = (await peer.call("greet", {"name": "a"}, **given))["error"]
+    return None if error is None else error["reason"]
+
+
+async def test_a_session_gets_a_tool_that_no_other_one_sees() -> None:
+    async with (
+        serving(ToolHost()) as service,
+        connected(service, caller_of("ann")) as peer,
+        connected(service, caller_of("ann")) as other,
+    ):
+        one, two = await opened(peer), await opened(peer)
+        assert await offer_in(peer, one) == {"names": ["greet"]}
+        assert await reason_of(peer, one) is None
+        assert peer.asked[-1]["params"]["session"] == one
+        assert await reason_of(peer, two) == "unknown_tool"
+        assert await reason_of(peer) == "unknown_tool"
+        assert await reason_of(other, one) is None  # it may come from anywhere
+        assert len(peer.asked) == 2
+        listed = await peer.request("tools.list", {"session": one})
+        assert [each["name"] for each in listed["tools"]] == ["greet"]
+        assert (await peer.request("tools.list"))["tools"] == []
+        # The same name, in each session and for itself.
+        await offer(peer)
+        assert await reason_of(peer) is None
+        assert peer.asked[-1]["params"]["session"] is None
+        gone = {"names": ["greet"], "session": one}
+        assert await peer.request("tools.unregister", gone) == {"names": ["greet"]}
+        assert await peer.request("tools.unregister", gone) == {"names": []}
+        assert await reason_of(peer, one) == "unknown_tool"
+        assert await reason_of(peer) is None
+
+
+async def test_nobody_else_s_session_gets_tools() -> None:
+    async with (
+        serving(ToolHost()) as service,
+        connected(service, caller_of("ann")) as peer,
+        connected(service, caller_of("bob")) as stranger,
+    ):
+        session = await opened(peer)
+        await offer_in(peer, session)
+        said: set[str] = set()
+        for method, asked in (
+            ("tools.register", {"tools": [GREET], "replace": True}),
+            ("tools.unregister", {"names": ["greet"]}),
+        ):
+            for name in (session, "s0000"):
+                error = await stranger.refused(method, {**asked, "session": name})
+                assert error["data"]["error"]["reason"] == "not_found"
+                said.add(error["message"].replace(name, "ID"))
+        assert len(said) == 1
+        assert await reason_of(peer, session) is None
+
+
+async def test_a_session_under_a_profile_that_the_caller_may_not_use_gets_no_tools() -> None:
+    host = ToolHost(config={"profiles": {"wide": {"default": "allow"}, "narrow": {}}})
+    wide = caller_of("ann", profile="wide")
+    narrow = caller_of("ann", profile="narrow", profiles=())
+    async with (
+        serving(host) as service,
+        connected(service, wide) as peer,
+        connected(service, narrow) as other,
+    ):
+        session = await opened(peer)
+        error = await other.refused("tools.register", {"tools": [GREET], "session": session})
+        assert error["data"]["error"]["reason"] == "not_permitted"
+
+
+async def test_with_its_connection_a_tool_leaves_the_session() -> None:
+    async with serving(ToolHost()) as service, connected(service, caller_of("ann")) as other:
+        async with connected(service, caller_of("ann")) as peer:
+            session = await opened(other)
+            await offer_in(peer, session)
+            peer.tools["greet"] = never
+            params = {"name": "greet", "arguments": {"name": "a"}, "session": session}
+            call = await other.begin("tools.call", params)
+            await peer.until(lambda: peer.asked)
+        assert (await other.answer(call))["result"]["error"]["reason"] == "client_gone"
+        assert await reason_of(other, session) == "unknown_tool"
+        await offer_in(other, session)  # the name is free
+        assert await reason_of(other, session) is None
+
+
+async def test_with_its_session_a_tool_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_tools, "MOST_TOOLS", 1)
+    async with serving(ToolHost()) as service, connected(service) as peer:
+        session = await opened(peer)
+        await offer_in(peer, session)
+        await peer.request("sessions.close", {"id": session})
+        error = await peer.refused("tools.register", {"tools": [GREET], "session": session})
+        assert error["data"]["error"]["reason"] == "not_found"
+        await offer(peer)  # it does not count any more
+
+
+async def test_tools_of_all_sessions_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_tools, "MOST_TOOLS", 2)
+    async with serving(ToolHost()) as service, connected(service) as peer:
+        for _ in range(2):
+            await offer_in(peer, await opened(peer))
+        asked = {"tools": [GREET], "session": await opened(peer)}
+        error = await peer.refused("tools.register", asked)
+        assert error["data"]["error"]["reason"] == "quota_exceeded"
+
+
+async def test_a_client_that_comes_back_takes_the_place_of_its_lost_connection() -> None:
+    """The host may not have noticed that the old one is gone."""
+    async with (
+        serving(ToolHost()) as service,
+        connected(service, caller_of("ann")) as lost,
+        connected(service, caller_of("ann")) as back,
+    ):
+        session = await opened(lost)
+        await offer_in(lost, session)
+        await back.refused("tools.register", {"tools": [GREET], "session": session})
+        await offer_in(back, session, replace=True)
+        await lost.connection.close()  # type: ignore[attr-defined]
+        assert await reason_of(back, session) is None
+        assert (len(lost.asked), len(back.asked)) == (0, 1)
+
+
+async def test_the_tools_of_a_connection_are_replaced_by_itself_only() -> None:
+    async with (
+        serving(ToolHost()) as service,
+        connected(service, caller_of("ann")) as peer,
+        connected(service, caller_of("ann")) as other,
+    ):
+        await offer(peer)
+        session = (await peer.request("host.info"))["session"]
+        asked = {"tools": [GREET], "session": session, "replace": True}
+        await other.refused("tools.register", asked)
+        taken = {"names": ["greet"], "session": session}
+        assert await other.request("tools.unregister", taken) == {"names": []}
+        assert await reason_of(peer) is None
+        assert (len(peer.asked), len(other.asked)) == (1, 0)
+
+
 async def test_a_closed_session_takes_no_tools() -> None:
     async with serving(ToolHost()) as service, connected(service) as peer:
         session = (await peer.request("host.info"))["session"]

@@ -105,7 +105,8 @@ async def test_a_call_is_the_same_as_in_process(service: Service) -> None:
     here = await service.host.call("add", {"a": 1, "b": 2}, principal="ann", profile="plain")
     assert msgspec.structs.replace(got, call_id="") == msgspec.structs.replace(here, call_id="")
     trail = await service.host.trail(call_id=got.call_id)
-    assert trail[0].data["door"] == "http" and trail[0].data["principal"] == "ann"
+    assert trail[0].data["door"] == "http"
+    assert trail[0].data["principal"] == "ann"
 
 
 async def test_the_shortcut_holds_to_a_changed_configuration(service: Service) -> None:
@@ -139,9 +140,11 @@ async def test_a_profile_that_is_not_the_callers_is_refused_and_on_the_trail(
 async def test_listing_pages_and_filters(service: Service) -> None:
     first = await service.handle(caller(), "tools.list", {"limit": 2})
     assert [tool.name for tool in first.tools] == ["add", "count"]
-    assert first.total == 4 and first.next == "count"
+    assert first.total == 4
+    assert first.next == "count"
     rest = await service.handle(caller(), "tools.list", {"limit": 2, "cursor": first.next})
-    assert [tool.name for tool in rest.tools] == ["deploy", "slow"] and rest.next is None
+    assert [tool.name for tool in rest.tools] == ["deploy", "slow"]
+    assert rest.next is None
     only = await service.handle(caller(), "tools.list", {"prefix": "de"})
     assert [tool.name for tool in only.tools] == ["deploy"]
     assert "config" not in msgspec.to_builtins(only.tools[0])
@@ -159,7 +162,8 @@ async def test_search_finds_only_what_may_be_called(service: Service) -> None:
 async def test_unknown_members_and_methods_are_faults(service: Service) -> None:
     assert (await refused(service, caller(), "tools.cal")).code == -32601
     wrong = await refused(service, caller(), "tools.call", {"name": "add", "argumens": {}})
-    assert wrong.code == -32602 and "argumens" in wrong.message
+    assert wrong.code == -32602
+    assert "argumens" in wrong.message
     assert (await refused(service, caller(), "tools.call", [1])).reason == "invalid_request"
     assert runs == []
 
@@ -183,7 +187,8 @@ async def test_calls_belong_to_who_made_them(service: Service) -> None:
         never = await refused(service, caller("bob"), method, {"id": "c-none"})
         assert other.message.replace(made.call_id, "") == never.message.replace("c-none", "")
     mine = await service.handle(caller("ann"), "calls.get", {"id": made.call_id})
-    assert mine.status == "ok" and mine.output == 3
+    assert mine.status == "ok"
+    assert mine.output == 3
     seen = await service.handle(caller("bob"), "calls.list")
     assert seen.calls == []
     assert (await refused(service, caller("bob"), "calls.list", {"principal": "ann"})).http == 403
@@ -196,11 +201,14 @@ async def test_a_call_that_takes_long_is_asked_about_later(service: Service) -> 
     state = await service.handle(
         who, "tools.call", {"name": "slow", "arguments": {"seconds": 0.3}, "wait": 0.01}
     )
-    assert isinstance(state, CallState) and state.state == "running" and state.tool == "slow"
+    assert isinstance(state, CallState)
+    assert state.state == "running"
+    assert state.tool == "slow"
     again = await service.handle(who, "calls.get", {"id": state.call_id})
     assert isinstance(again, CallState)
     ended = await service.handle(who, "calls.get", {"id": state.call_id, "wait": 5})
-    assert isinstance(ended, ToolResult) and ended.output == "slept"
+    assert isinstance(ended, ToolResult)
+    assert ended.output == "slept"
 
 
 async def test_cancelling_stops_the_attempt(service: Service) -> None:
@@ -221,7 +229,8 @@ async def waiting(service: Service, who: Caller) -> tuple[CallState, Any]:
         who, "tools.call", {"name": "deploy", "arguments": {"env": "prod"}, "wait": 0.05}
     )
     assert isinstance(state, CallState)
-    assert state.state == "awaiting_approval" and state.approval is not None
+    assert state.state == "awaiting_approval"
+    assert state.approval is not None
     return state, state.approval
 
 
@@ -239,7 +248,8 @@ async def test_an_approver_answers_for_others_and_nobody_else(service: Service) 
     decided = await service.handle(boss, "approvals.decide", {**answer, "note": "fine"})
     assert (decided.state, decided.by) == ("allowed", "boss")
     ended = await service.handle(who, "calls.get", {"id": state.call_id, "wait": 5})
-    assert ended.output == "deployed to prod" and runs == ["prod"]
+    assert ended.output == "deployed to prod"
+    assert runs == ["prod"]
     late = await refused(service, boss, "approvals.decide", answer)
     assert late.reason == "answer_refused"
 
@@ -262,7 +272,8 @@ async def test_a_local_client_answers_its_own_request(service: Service) -> None:
     state, approval = await waiting(service, who)
     await service.handle(who, "approvals.decide", {"id": approval, "allow": False, "note": "no"})
     ended = await service.handle(who, "calls.get", {"id": state.call_id, "wait": 5})
-    assert ended.reason == "approval_rejected" and "no" in ended.error.message
+    assert ended.reason == "approval_rejected"
+    assert "no" in ended.error.message
 
 
 async def test_one_key_runs_once(service: Service) -> None:
@@ -289,7 +300,8 @@ async def test_one_key_runs_once_across_a_restart(tmp_path: Any) -> None:
         await service.start()
         results.append(await service.handle(caller(), "tools.call", params))
         await service.stop()
-    assert runs == ["kept"] and results[0] == results[1]
+    assert runs == ["kept"]
+    assert results[0] == results[1]
 
 
 async def test_sessions_name_and_never_authorise(service: Service) -> None:
@@ -358,10 +370,13 @@ async def test_sessions_expire_idle_and_in_any_case() -> None:
 async def test_info_says_who_one_is(service: Service) -> None:
     info = await service.handle(caller("ann", profiles=("plain",)), "host.info")
     assert (info.principal, info.profile, info.profiles) == ("ann", "plain", ["plain"])
-    assert "host.reload" not in info.methods and "tools.register" not in info.methods
-    assert info.wire == "1" and info.tools == 4
+    assert "host.reload" not in info.methods
+    assert "tools.register" not in info.methods
+    assert info.wire == "1"
+    assert info.tools == 4
     boss = await service.handle(caller("boss", *RIGHTS, door="websocket"), "host.info")
-    assert "host.reload" in boss.methods and "tools.register" in boss.methods
+    assert "host.reload" in boss.methods
+    assert "tools.register" in boss.methods
 
 
 async def test_a_wrong_configuration_changes_nothing(service: Service) -> None:
@@ -369,7 +384,8 @@ async def test_a_wrong_configuration_changes_nothing(service: Service) -> None:
     service.host._config_source = broken  # pyright: ignore[reportPrivateUsage]
     admin = caller("boss", *RIGHTS)
     wrong = await refused(service, admin, "host.reload")
-    assert wrong.reason == "config_rejected" and "defaut" in wrong.message
+    assert wrong.reason == "config_rejected"
+    assert "defaut" in wrong.message
     assert (await service.place(caller(), "add", {"a": 1, "b": 2})).status == "ok"
     service.host._config_source = CONFIG  # pyright: ignore[reportPrivateUsage]
     assert (await service.handle(admin, "host.reload")).tools >= 0
@@ -379,7 +395,8 @@ async def test_after_the_stop_nothing_runs(service: Service) -> None:
     await service.stop()
     assert service.health().status == "stopping"
     result = await service.place(caller(), "count", {"word": "late"})
-    assert result.reason == "host_stopping" and runs == []
+    assert result.reason == "host_stopping"
+    assert runs == []
 
 
 async def test_changed_limits_hold_for_the_next_session(service: Service) -> None:
