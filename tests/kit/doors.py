@@ -234,11 +234,11 @@ class _Rpc(Door):
             self.pushed.append(message)
 
     async def ask(self, method: str, params: Any = None) -> tuple[int, asyncio.Future[Any]]:
-        id = next(self._ids)
+        number = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = future
-        await self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params or {}})
-        return id, future
+        self._waiting[number] = future
+        await self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}})
+        return number, future
 
     async def request(self, method: str, params: dict[str, Any] | None = None) -> Any:
         _, future = await self.ask(method, params)
@@ -248,14 +248,15 @@ class _Rpc(Door):
         return message["result"]
 
     async def raw(self, name: str, arguments: Any = None, **given: Any) -> bytes:
-        id, future = await self.ask("tools.call", {"name": name, "arguments": arguments, **given})
+        asked = {"name": name, "arguments": arguments, **given}
+        number, future = await self.ask("tools.call", asked)
         message = await future
         assert "result" in message, message
-        return bytes(msgspec.json.decode(self.texts[id], type=dict[str, msgspec.Raw])["result"])
+        return bytes(msgspec.json.decode(self.texts[number], type=dict[str, msgspec.Raw])["result"])
 
     async def followed(self, name: str, arguments: Any, told: Progress) -> dict[str, Any]:
-        id, future = await self.ask("tools.call", {"name": name, "arguments": arguments})
-        self.told[id] = told
+        number, future = await self.ask("tools.call", {"name": name, "arguments": arguments})
+        self.told[number] = told
         return (await future)["result"]
 
 
@@ -433,9 +434,11 @@ async def _open(name: str, folder: Path) -> AsyncIterator[Door]:
             return
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
             if name == "websocket":
-                async with session.ws_connect(f"{url}/v1/ws", max_msg_size=0) as socket:
-                    async with reading(WebSocket(socket)) as door:
-                        yield door
+                async with (
+                    session.ws_connect(f"{url}/v1/ws", max_msg_size=0) as socket,
+                    reading(WebSocket(socket)) as door,
+                ):
+                    yield door
             else:
                 yield (Http if name == "http" else Observed)(url, session)
 

@@ -189,6 +189,28 @@ async def test_who_leaves_while_a_person_is_asked_leaves_the_question(
     assert gateway.ran == ["deployed prod"]
 
 
+async def test_a_socket_that_was_cut_off_finds_the_answer_when_it_comes_back(
+    gateway: Running, http: aiohttp.ClientSession
+) -> None:
+    client = await Leaver.call(gateway, "websocket", "deploy", {"env": "prod"})
+    (found,) = await asked(http)
+    await client.leave("abort")
+    async with http.post(f"/v1/approvals/{found['id']}", json={"allow": True}) as answer:
+        assert (await answer.json())["state"] == "allowed"
+    params = {"name": "deploy", "arguments": {"env": "prod"}, "wait": 1}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools.call", "params": params}
+    answers: list[Any] = []
+    async with http.ws_connect("/v1/ws") as socket:
+        for _ in range(2):
+            await socket.send_json(message)
+            while (said := await socket.receive_json()).get("id") != 1:
+                pass
+            answers.append(said["result"])
+    assert answers[0]["output"] == "prod"
+    assert answers[1]["state"] == "awaiting_approval", "once means once"
+    assert gateway.ran == ["deployed prod"]
+
+
 async def test_a_call_that_was_answered_by_202_goes_on_without_its_client(
     gateway: Running, http: aiohttp.ClientSession
 ) -> None:

@@ -58,6 +58,9 @@ class Session:
         self.door = door
         self.ephemeral = ephemeral
         """Made for one call only; nothing is remembered for it."""
+        self.passing = False
+        """Whether it ends with its connection. An answer to its calls is tied to principal and door
+        then, so that a client that was cut off finds it when it comes back."""
         self.created = self.used = host.clock.time()
         """Seconds since 1970, as is `used`: when it was last asked for."""
         self.idle = idle

@@ -112,6 +112,7 @@ class Asking:
         session: str | None,
     ) -> ApprovalRequest:
         plan = flight.plan
+        passing: bool = getattr(flight.session, "passing", False)
         now = self._clock.time()
         effects = plan.spec.effects
         return ApprovalRequest(
@@ -121,7 +122,7 @@ class Asking:
                 digest=plan.spec.digest,
                 arguments_hash=digest_bytes(canonical(flight.arguments)),
                 principal=flight.principal.name,
-                session=session,
+                session=None if passing else session,
                 door=flight.door,
                 revision=plan.revision,
             ),

@@ -82,7 +82,7 @@ class _Nobody:
         self.find_grant = inbox.find_grant
         self.redeem = inbox.redeem
 
-    async def ask(self, request: ApprovalRequest, *, max_pending: int = 20) -> ApprovalRequest:
+    async def ask(self, request: ApprovalRequest, **_: Any) -> ApprovalRequest:
         """Nobody answers."""
         raise Denial(
             "no_approver",

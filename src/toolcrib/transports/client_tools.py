@@ -58,9 +58,7 @@ class ClientTools:
     """The tools that one connection offers. Only its own session has them, or another one of the
     same principal that it names; and only it answers."""
 
-    def __init__(
-        self, client: Client, host: ToolHost, find: Callable[[str], Session] | None = None
-    ) -> None:
+    def __init__(self, client: Client, host: ToolHost, find: Callable[[str], Session]) -> None:
         """`find` gives a session of the caller's own by its id, or raises `Fault`."""
         self._client = client
         self._host = host
@@ -120,9 +118,7 @@ class ClientTools:
             ctx.progress(said.fraction, words)
 
     def _session(self, id: str | None) -> Session:
-        session = self._client.caller.session
-        if id is not None and self._find is not None:
-            session = self._find(id)
+        session = self._client.caller.session if id is None else self._find(id)
         if session is None or session.closed:
             raise Fault("not_found", "this connection has no open session to offer tools in")
         return session
@@ -221,7 +217,9 @@ class ClientTools:
         if self._host.catalog.get(ctx.tool) is not None:
             # One of the host came later; the host's own tools rely on it, and not on a client.
             held: Any = ctx.session
-            _taken_back(self._offered.pop((held.id, ctx.tool), None))
+            mine = self._offered.pop((held.id, ctx.tool), None)
+            if mine is not None:
+                _taken_back(mine)
             text = f"{ctx.tool} is a tool of the host now, and not the client's. Call it again"
             raise ToolFailure(text, reason="tool_unavailable", retryable=True)
         if asyncio.get_running_loop() is self._loop:

@@ -78,6 +78,7 @@ class Sessions:
             )
         except ConfigError as error:
             raise Fault("not_permitted", str(error)) from None
+        session.passing = not lasting
         return await session.__aenter__()
 
     def _below(self, cwd: str | None) -> str:

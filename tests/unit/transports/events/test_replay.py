@@ -278,6 +278,21 @@ async def test_the_place_of_whoever_comes_is_behind_what_was(store: str) -> None
         assert [seen.data for seen in rest_of_it] == [seen.data for seen in found[1:]]
 
 
+async def test_a_place_that_was_not_stored_yet_leads_to_further_ones(tmp_path: Path) -> None:
+    async with two_hosts(tmp_path) as (host, other, hub):
+        await (await host.start()).store.flush()
+        await host.call("look", principal="ann")
+        async with hub.view(AUDITOR) as view:
+            place = view.place
+        await other.call("look", principal="bob")
+        await (await other.start()).store.flush()
+        await (await host.start()).store.flush()
+        found = await take(hub.view(AUDITOR, after=place), 4)
+        assert types(found) == CALL
+        following = await take(hub.view(AUDITOR, after=found[0].id), 3)
+        assert [seen.data for seen in following] == [seen.data for seen in found[1:]]
+
+
 async def test_who_is_sent_away_before_the_first_event_is_told_where_to_resume(
     store: str,
 ) -> None:
