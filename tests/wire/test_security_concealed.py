@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Any
@@ -95,3 +96,18 @@ async def test_which_providers_there_are_is_not_for_everybody() -> None:
         assert told == {"status": "ok", "checks": []}
         checks = (await gate.ask("GET", "/v1/health", who="boss")).json()["checks"]
         assert [each["name"] for each in checks] == ["trail"]
+
+
+async def test_the_question_of_somebody_else_looks_like_none() -> None:
+    async with gateway() as gate:
+        call = asyncio.ensure_future(gate.call("risky", {"what": "x"}, who="boss"))
+        found: list[Any] = []
+        while not found:
+            found = (await gate.ask("GET", "/v1/approvals", who="boss")).json()["approvals"]
+        theirs, none = found[0]["id"], "a" + "0" * 12
+        said = [await gate.ask("GET", f"/v1/approvals/{id}", who="ci") for id in (theirs, none)]
+        assert said[0].body.replace(theirs.encode(), b"ID") == said[1].body.replace(
+            none.encode(), b"ID"
+        )
+        await gate.ask("POST", f"/v1/approvals/{theirs}", {"allow": False}, who="boss")
+        await call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolcrib.core.approval import ApprovalRequest, Grant
+from toolcrib.errors import NotFound
 from toolcrib.host.approvals import UnfitArguments
 from toolcrib.transports import models as m
 from toolcrib.transports.caller import Caller
@@ -23,9 +24,13 @@ async def approvals_list(
 
 
 async def approvals_get(service: Service, caller: Caller, asked: m.ApprovalsGet) -> ApprovalRequest:
-    request = await service.host.approvals.get(asked.id)
+    nothing = Fault("not_found", f"there is no approval {asked.id!r}; list what is pending")
+    try:
+        request = await service.host.approvals.get(asked.id)
+    except NotFound:
+        raise nothing from None
     if not _may_see(caller, request):
-        raise Fault("not_found", f"there is no approval {asked.id!r}")
+        raise nothing
     return request
 
 
