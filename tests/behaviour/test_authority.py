@@ -309,3 +309,25 @@ async def test_a_sessions_tool_cannot_be_mistaken_for_another() -> None:
             session.register(own)
         session.register(own, replace=True)
         assert (await session.call("own")).output == "own"
+
+
+@pytest.mark.parametrize("alias", ["a.secret_tool@0", "wire"])
+async def test_another_name_of_a_concealed_tool_gives_nothing_away(alias: str) -> None:
+    @tool(name="a.secret_tool", effects=["read"])
+    def secret() -> int:
+        return 1
+
+    config = {"version": 1, "profiles": {"blind": {"default": "deny", "conceal": True}}}
+    async with ToolHost([secret], config=config) as host:
+        spec = host.get("a.secret_tool")
+        assert spec is not None
+        name = spec.wire_name if alias == "wire" else alias
+        assert name != "a.secret_tool"
+        for _ in range(2):
+            result = await host.call(name)
+            assert result.error is not None
+            assert result.error.message == f"{name}: no such tool"
+            assert result.reason == "unknown_tool"
+        assert "a.secret_tool:" not in str(host.explain(name).to_dict())
+        told = [event.data for event in await host.trail(call_id=result.call_id)]
+    assert all(data.get("tool") in (None, name) for data in told)

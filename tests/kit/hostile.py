@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 import toolcrib
-from doors import command, environment
+from doorways import command, environment
 from toolcrib.transports.wire import METHODS
 
 SOURCE = str(Path(toolcrib.__file__).parents[1])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from doors import command, environment
+from doorways import command, environment
 from hostile import (
     HANDSHAKE,
     MOST,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from doors import DOORS, Door, Wrong, open_door
+from doorways import DOORS, Door, Wrong, open_door
 
 _ID = re.compile(r"\b(?:c[0-9a-f]{16,}|[ksag][0-9a-f]{12,}|g[0-9a-f]{12})\d*\b")
 

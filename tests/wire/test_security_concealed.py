@@ -105,7 +105,7 @@ async def test_the_question_of_somebody_else_looks_like_none() -> None:
         while not found:
             found = (await gate.ask("GET", "/v1/approvals", who="boss")).json()["approvals"]
         theirs, none = found[0]["id"], "a" + "0" * 12
-        said = [await gate.ask("GET", f"/v1/approvals/{id}", who="ci") for id in (theirs, none)]
+        said = [await gate.ask("GET", f"/v1/approvals/{one}", who="ci") for one in (theirs, none)]
         assert said[0].body.replace(theirs.encode(), b"ID") == said[1].body.replace(
             none.encode(), b"ID"
         )

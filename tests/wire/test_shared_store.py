@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest_asyncio
 
-from doors import command, environment
+from doorways import command, environment
 from hostile import Running, running, write_project
 
 CONFIG = """

@@ -57,7 +57,8 @@ class Calling:
                 # Perhaps it belongs to a provider that is about to come.
                 await host.sources.arrival(lambda: self._entry(name, chosen, held), timeout)
                 plan = self.plan(name, chosen, held)
-            if plan is None:
+            if plan is None or _veiled(plan, name, who):
+                plan = None
                 problem, reason = self._unknown(name, chosen)
         door = door if held is None else held.door
         if plan is None:
@@ -117,7 +118,7 @@ class Calling:
         if problem is not None:
             return unexplained(name, who, chosen, reason, problem)
         plan = self.plan(name, chosen, held)
-        if plan is None:
+        if plan is None or _veiled(plan, name, who):
             text, reason = self._unknown(name, chosen)
             return unexplained(name, who, chosen, reason, text)
         return explain(plan, who, held, arguments, host.redactor, host.settings.max_arguments)
@@ -172,3 +173,12 @@ class Calling:
                 return words, "tool_unavailable"
         close = self._host.catalog.suggest(name)
         return plain + (f". Did you mean {close}?" if close else ""), "unknown_tool"
+
+
+def _veiled(plan: Plan, name: str, who: Principal) -> bool:
+    """Whether a name stands for a tool that is concealed from this caller. Refused under its own
+    name, it would be known that the two are one."""
+    rules = plan.profile
+    if rules is None or not rules.conceal or name == plan.name:
+        return False
+    return not plan.listed(who)

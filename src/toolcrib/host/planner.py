@@ -92,7 +92,10 @@ class Planner:
                 book.pop(next(iter(book)), None)
             if name != entry.name:
                 self._aliases.setdefault(entry.name, set()).add(name)
-            if plan.outage is None:  # one that is down is looked at again at every call
+            # One that is down is looked at again at every call, and so is another name of a tool
+            # that may be concealed: the answer must not give away which tool it stands for.
+            veiled = name != entry.name and profile is not None and profile.conceal
+            if plan.outage is None and not veiled:
                 book[name] = plan
             if self._entry(name, profile) is not entry or self.books is not books:
                 book.pop(name, None)  # it changed meanwhile: nobody else may find this plan

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 MUCH = 1_048_576
 """Bytes waiting, from which on nothing more is read from the client and progress is left out."""
 TOO_MUCH = 67_108_864
 """Bytes waiting, from which on the client counts as gone."""
+_PIECE = 65_536
+"""Bytes that are written in one go."""
 
 
 class Outlet(Protocol):
@@ -140,5 +142,118 @@ class Outgoing:
         self._make_room()
         if self._helper is not None:
             self._helper.cancel()
+        if why is not None:
+            self._gone(why)
+
+
+class Direct:
+    """An outlet over a function that writes messages at once, and tells when it has had enough
+    for the moment (`pause`, `resume`)."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[bytes]], None],
+        *,
+        gone: Callable[[str], None],
+        most: int = TOO_MUCH,
+    ) -> None:
+        self.waiting = 0
+        self.taken = 0
+        """Messages that left."""
+        self.closed = False
+        self._write = write
+        self._gone = gone
+        """Told once that the client reads too slowly."""
+        self._most = most
+        self._loop = asyncio.get_running_loop()
+        self._frames: deque[bytes] = deque()
+        self._paused = False
+        self._soon = False
+        """Whether what waits is written when the loop turns."""
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        """Those who go on when no more than so many bytes wait."""
+
+    def give(self, frame: bytes, more: bool) -> bool:
+        """Send a message: at once, or with those that are ready before the loop turns."""
+        if self.closed:
+            return False
+        if not (more or self._paused or self._frames):
+            self.taken += 1
+            self._write((frame,))
+            return False
+        if self.waiting > self._most:
+            self.close("slow_reader")
+            return False
+        self._frames.append(frame)
+        self.waiting += len(frame)
+        if not more:
+            self._carry()
+        elif not self._soon:
+            self._soon = True
+            self._loop.call_soon(self._carry)
+        return False
+
+    def push(self, frame: bytes) -> None:
+        """Send a message with those that are ready before the loop turns."""
+        self.give(frame, True)
+
+    def pause(self) -> None:
+        """Nothing more is written for now."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """It is written on."""
+        self._paused = False
+        self._carry()
+
+    def _carry(self) -> None:
+        self._soon = False
+        frames = self._frames
+        while frames and not self._paused and not self.closed:
+            some: list[bytes] = []
+            size = 0
+            while frames and size < _PIECE:
+                size += len(frames[0])
+                some.append(frames.popleft())
+            self.taken += len(some)
+            self.waiting -= size
+            self._write(some)
+        if self._waiters:
+            self._wake()
+
+    def _wake(self) -> None:
+        ready = [future for most, future in self._waiters if self.closed or self.waiting <= most]
+        self._waiters = [one for one in self._waiters if one[1] not in ready]
+        for future in ready:
+            if not future.done():
+                future.set_result(None)
+
+    def _until(self, most: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append((most, future))
+        return future
+
+    async def flush(self) -> None:
+        """What can be written is written when the loop turns."""
+
+    async def room(self) -> None:
+        """Wait until not much waits."""
+        while self.waiting >= MUCH and not self.closed:
+            await self._until(MUCH // 2)
+
+    async def finish(self, seconds: float) -> None:
+        """Wait until all is written, or the time is over."""
+        self._carry()
+        if self._frames and not self.closed:
+            await asyncio.wait({self._until(0)}, timeout=seconds)
+
+    def close(self, why: str | None = None) -> None:
+        """Send nothing more."""
+        if self.closed:
+            return
+        self.closed = True
+        self._frames.clear()
+        self.waiting = 0
+        self._wake()
         if why is not None:
             self._gone(why)

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from toolcrib.transports.outgoing import MUCH, Outlet
 from toolcrib.transports.rpc import Connection
 
-_log = logging.getLogger("toolcrib")
-
 Next = Callable[[], Awaitable[bytes | str | None]]
 """Gives the next message; None at the end."""
-
-
-class Noticed:
-    """`await Noticed(work, told)` is `await work`, and `told` is called when it begins to wait.
-    Nobody is told of work that is done in one go."""
-
-    __slots__ = ("_told", "_work")
-
-    def __init__(self, work: Coroutine[Any, Any, None], told: Callable[[], None]) -> None:
-        self._work = work
-        self._told = told
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        work = self._work
-        try:
-            waiting = work.send(None)
-            self._told()
-            while True:
-                try:
-                    got = yield waiting
-                except BaseException as error:
-                    waiting = work.throw(error)
-                else:
-                    waiting = work.send(got)
-        except StopIteration:
-            return
+AT_ONCE = 64
+"""Messages of one client that are looked at before others have their turn."""
 
 
 class Reading:
-    """Takes messages one after the other.
-
-    A plain call that is done at once is done by the task that reads: another one would cost more
-    than the call. When a call begins to wait, a new task reads on, and the old one belongs to that
-    call.
-    """
+    """Takes messages from where they have to be asked for."""
 
     def __init__(
         self,
@@ -62,33 +31,17 @@ class Reading:
         self._next = next
         self._ended = ended
         """Told of the end: None when the client has no more to say, else what `next` raised."""
-        self._loop = asyncio.get_running_loop()
-        self._reader: asyncio.Task[None] | None = None
-        self._stopped = False
-        self.read_on()
-
-    def read_on(self) -> None:
-        """Have a new task read."""
-        if not self._stopped:
-            self._reader = self._loop.create_task(self._read())
+        self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
         connection, out = self._connection, self._out
-        mine = asyncio.current_task()
         try:
             while True:
                 text = await self._next()
                 if text is None:
                     self._ended(None)
                     return
-                call = connection.plain_call(text)
-                if call is None:
-                    connection.receive(text)
-                else:
-                    call.task = mine
-                    await Noticed(connection.serve_call(call), self.read_on)
-                    if self._reader is not mine:
-                        return
+                connection.receive(text)
                 if out.waiting >= MUCH:
                     await out.room()
         except Exception as error:
@@ -96,8 +49,103 @@ class Reading:
 
     async def stop(self) -> None:
         """Read no more; calls that were begun go on."""
-        self._stopped = True
-        reader = self._reader
-        if reader is not None and reader is not asyncio.current_task():
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+
+class Source(Protocol):
+    """Where messages come from by themselves."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Intake:
+    """Takes messages from where they come by themselves.
+
+    While the client reads too slowly, or sends too much for one moment, they wait here, and no more
+    are read.
+    """
+
+    def __init__(self, connection: Connection, out: Outlet, source: Source | None = None) -> None:
+        self.source = source
+        self._connection = connection
+        self._out = out
+        self._loop = asyncio.get_running_loop()
+        self._texts: deque[bytes] = deque()
+        self._held = False
+        """Whether what waits will be looked at later."""
+        self._roomless: asyncio.Task[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._stopped = False
+
+    def take(self, text: bytes) -> None:
+        """Take one message."""
+        if self._held:
+            if not self._stopped:
+                self._texts.append(text)
+            return
+        self._connection.receive(text)
+        if self._out.waiting >= MUCH:
+            self._hold()
+
+    def take_all(self, texts: Iterable[bytes]) -> None:
+        """Take several that came together; those that are answered at once are so together."""
+        if self._stopped:
+            return
+        self._texts.extend(texts)
+        if not self._held:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._held = False
+        texts, connection, out = self._texts, self._connection, self._out
+        for _ in range(AT_ONCE):
+            if not texts or self._stopped:
+                break
+            text = texts.popleft()
+            connection.more = bool(texts)
+            connection.receive(text)
+            if out.waiting >= MUCH:
+                break
+        connection.more = False
+        if self._stopped:
+            return
+        if out.waiting >= MUCH:
+            self._hold()
+        elif texts:
+            self._held = True
+            if self.source is not None:
+                self.source.pause()
+            self._loop.call_soon(self._go_on)
+        else:
+            if self.source is not None:
+                self.source.resume()
+            if self._drained is not None and not self._drained.done():
+                self._drained.set_result(None)
+
+    def _hold(self) -> None:
+        """Take no more until the client has read."""
+        self._held = True
+        if self.source is not None:
+            self.source.pause()
+        self._roomless = self._loop.create_task(self._wait_for_room())
+
+    async def _wait_for_room(self) -> None:
+        await self._out.room()
+        self._go_on()
+
+    async def drain(self) -> None:
+        """Wait until everything that came was looked at."""
+        if self._held and not self._stopped:
+            self._drained = self._loop.create_future()
+            await self._drained
+
+    def stop(self) -> None:
+        """Take no more; calls that were begun go on."""
+        self._stopped = self._held = True
+        self._texts.clear()
+        if self._roomless is not None:
+            self._roomless.cancel()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)

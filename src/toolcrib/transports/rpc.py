@@ -23,6 +23,7 @@ from toolcrib.transports import models as m
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.calls import keyed_id
 from toolcrib.transports.client_tools import ClientTools
+from toolcrib.transports.eager import Starter
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.outgoing import MUCH, Outlet
 from toolcrib.transports.pushes import Pushes
@@ -66,6 +67,7 @@ class Connection:
         self._max_bytes = max_bytes
         self._most = most_requests
         self._loop = asyncio.get_running_loop()
+        self._starter = Starter()
         self._open: dict[object, Open] = {}
         self._asked: dict[Id, asyncio.Future[Response]] = {}
         self._count = 0
@@ -88,7 +90,17 @@ class Connection:
     # What comes in.
 
     def receive(self, text: bytes | str) -> None:
-        """Take one text that is no plain call; what has to be done goes on by itself."""
+        """Take one text; what has to be done goes on by itself. A plain call that never waits is
+        done and answered when this returns."""
+        frame = self._quick(text)
+        if frame is None:
+            self._receive(text)
+            return
+        one = self._open[frame.id] = Open(self, frame.id, frame.id, "tools.call", frame.params)
+        one.task = self._starter.start(self._serve_call(one))
+
+    def _receive(self, text: bytes | str) -> None:
+        """Take one text that is no plain call."""
         try:
             value = jsonrpc.strict(text, max_bytes=self._max_bytes)
         except JsonError as error:
@@ -107,14 +119,6 @@ class Connection:
         for item in items:
             self._message(jsonrpc.message(item), batch)
         self._settle(batch)
-
-    def plain_call(self, text: bytes | str) -> Open | None:
-        """The call that a text is, for `serve_call`; None for any other text."""
-        frame = self._quick(text)
-        if frame is None:
-            return None
-        one = self._open[frame.id] = Open(self, frame.id, frame.id, "tools.call", frame.params)
-        return one
 
     def _quick(self, text: bytes | str) -> CallFrame | None:
         """A plain call, read at once; None for anything else, which is looked at closely.
@@ -202,7 +206,7 @@ class Connection:
         elif one.key is not one and self._out.give(frame, bool(self._open)):
             await self._out.flush()
 
-    async def serve_call(self, one: Open) -> None:
+    async def _serve_call(self, one: Open) -> None:
         """The same for a plain call."""
         service, asked = self._service, one.params
         one.call_id = call_id = service.new_call_id()
@@ -335,6 +339,7 @@ class Connection:
             return
         self.closed = True
         self._pushes.remove(self)
+        self._starter.close()
         self._tools.close()
         for future in list(self._asked.values()):
             if not future.done():

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.outgoing import Outgoing
-from toolcrib.transports.reading import Reading
+from toolcrib.transports.outgoing import Direct, Outgoing
+from toolcrib.transports.reading import Intake, Reading
 from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
 _log = logging.getLogger("toolcrib")
+LINE = "toolcrib.line"
+"""Where a scope has the server's own `Line`, if it has one."""
 PROTOCOL = "toolcrib.v1"
 """The subprotocol; accepted when a client offers it, and not asked for."""
 NOT_TEXT = 1003
@@ -36,6 +38,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
+class Line(Protocol):
+    """A server's WebSocket, as far as it can do without the messages of ASGI."""
+
+    def hold(self) -> bool: ...
+    def open(self, end: End, limit: int) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def write(self, texts: Sequence[bytes]) -> None: ...
+
+
 class _Ended(Exception):
     """The connection is to be closed, with this code and reason."""
 
@@ -48,13 +60,17 @@ class _Ended(Exception):
 class _Socket:
     """One accepted WebSocket."""
 
-    def __init__(self, receive: Receive, send: Send, max_bytes: int) -> None:
+    def __init__(self, receive: Receive, send: Send, max_bytes: int, line: Line | None) -> None:
         self._receive = receive
         self._send = send
         self._max_bytes = max_bytes
         self.ended: asyncio.Future[_Ended | None] = asyncio.get_running_loop().create_future()
         """Done when the client has gone, or this side wants to end it."""
-        self.out = Outgoing(self._send_text, gone=self._gone)
+        self.out: Outgoing | Direct
+        if line is None:
+            self.out = Outgoing(self._send_text, gone=self._gone)
+        else:
+            self.out = Direct(line.write, gone=self._gone)
         self._late: tuple[float, int] | None = None
         """Since when, and behind how many messages, a client that fell behind takes nothing."""
 
@@ -93,10 +109,16 @@ class _Socket:
             return None
         text: str | None = message.get("text")
         if text is None:
-            raise _Ended(NOT_TEXT, "messages are text frames with JSON-RPC")
+            raise self.not_text()
         if len(text) > self._max_bytes:
-            raise _Ended(TOO_BIG, f"a message has at most {self._max_bytes} bytes")
+            raise self.too_big()
         return text
+
+    def not_text(self) -> _Ended:
+        return _Ended(NOT_TEXT, "messages are text frames with JSON-RPC")
+
+    def too_big(self) -> _Ended:
+        return _Ended(TOO_BIG, f"a message has at most {self._max_bytes} bytes")
 
     def over(self, why: BaseException | None) -> None:
         """Nothing more is read."""
@@ -113,6 +135,38 @@ class _Socket:
         message = {"type": "websocket.close", "code": how.code, "reason": reason}
         with suppress(Exception):  # whatever the server raises for a client that is gone
             await asyncio.wait_for(self._send(message), 1.0)
+
+
+class End:
+    """What a `Line` tells."""
+
+    def __init__(self, socket: _Socket, out: Direct, connection: Connection, line: Line) -> None:
+        self.out = out
+        self._socket = socket
+        self._intake = Intake(connection, out, line)
+        self.take = self._intake.take
+        """Takes one text."""
+        self.take_all = self._intake.take_all
+
+    def refuse_bytes(self) -> None:
+        """A message was not text."""
+        self._over(self._socket.not_text())
+
+    def refuse_size(self) -> None:
+        """A message was too long."""
+        self._over(self._socket.too_big())
+
+    def gone(self) -> None:
+        """Nothing comes any more."""
+        self._over(None)
+
+    def _over(self, how: _Ended | None) -> None:
+        self._intake.stop()
+        self._socket.over(how)
+
+    async def stop(self) -> None:
+        """Read no more; calls that were begun go on."""
+        self._intake.stop()
 
 
 class _Sockets:
@@ -148,7 +202,10 @@ async def serve_websocket(
         accept["subprotocol"] = PROTOCOL
     await send(accept)
     limit = service.settings.http.max_body
-    socket = _Socket(receive, send, limit)
+    line: Line | None = scope.get(LINE)
+    if line is not None and not line.hold():
+        line = None
+    socket = _Socket(receive, send, limit, line)
     try:
         if service.stopping:
             raise _Ended(RESTARTING, "host_stopping")
@@ -170,7 +227,12 @@ async def serve_websocket(
     both = (socket, connection)
     sockets = _sockets.get(service) or _sockets.setdefault(service, _Sockets())
     sockets.open.add(both)
-    reading = Reading(connection, socket.out, socket.next, socket.over)
+    reading: Reading | End
+    if line is not None and isinstance(socket.out, Direct):
+        reading = End(socket, socket.out, connection, line)
+        line.open(reading, limit)
+    else:
+        reading = Reading(connection, socket.out, socket.next, socket.over)
     how: _Ended | None = None
     try:
         how = await socket.ended

@@ -166,7 +166,7 @@ serve:
             principal="ci",
             profile="reviewer",
             expires=1_798_761_600.0,
-            source="toolcrib.yaml:27",
+            source="toolcrib.yaml:28",
         ),
     )
     assert found.tokens_file == str(tmp_path / "tokens.json")

@@ -18,8 +18,9 @@ from uvicorn.server import ServerState
 
 from toolcrib.core.serving import HttpSettings, Listen, Tls
 from toolcrib.errors import ConfigError
-from toolcrib.transports.http.connection import Connection, Socket
+from toolcrib.transports.http.connection import Connection
 from toolcrib.transports.http.listening import most_connections, open_tcp, open_unix, remove_unix
+from toolcrib.transports.http.sockets import DirectSocket
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.app import App
@@ -85,7 +86,7 @@ class HttpDoor:
         self.config = uvicorn.Config(
             asgi,
             http=Connection,
-            ws=Socket,
+            ws=DirectSocket,
             ws_max_size=self.settings.max_body,
             ws_per_message_deflate=False,
             lifespan="off",

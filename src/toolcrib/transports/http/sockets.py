@@ -1,0 +1,211 @@
+"""WebSockets of our own server: texts go straight between the network and their connection.
+
+uvicorn's way, over a queue and two messages for each text, stays for everything that is not a
+whole text frame, and for applications that do not ask for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import apply_mask
+from websockets.protocol import OPEN
+
+from toolcrib.transports.http.connection import Socket
+from toolcrib.transports.websocket import LINE, End
+
+_TEXT = 0x81
+"""The first byte of a text frame that is a whole message."""
+_by_the_book = WebSocketsSansIOProtocol.data_received
+
+
+class DirectSocket(Socket):
+    """A WebSocket that is a `Line`, too."""
+
+    _end: End | None = None
+    """Who is told, once somebody asked for it."""
+    _early = False
+    """Whether something came before; then nobody knows where a frame begins."""
+    _limit = 0
+    """The longest frame that is not left to the library."""
+    _rest = b""
+    """Of a frame that is not complete."""
+    _take: Callable[[bytes], None]
+
+    # What the application asks for.
+
+    async def run_asgi(self) -> None:
+        self.scope[LINE] = self  # pyright: ignore[reportGeneralTypeIssues]
+        await super().run_asgi()
+
+    def hold(self) -> bool:
+        """Read nothing more until `open`; false when something came already."""
+        if self._early or self.conn.extensions or self.transport.is_closing():
+            return False
+        self.pause()
+        return True
+
+    def open(self, end: End, limit: int) -> None:
+        """Tell that end of everything from now on."""
+        self._end = end
+        self._take = end.take
+        self._limit = min(limit, self.config.ws_max_size)
+        self.resume()
+
+    def pause(self) -> None:
+        """Read nothing for now."""
+        if not self.read_paused and not self.transport.is_closing():
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+
+    def write(self, texts: Sequence[bytes]) -> None:
+        """Send texts, each as a frame, in one go."""
+        if self.close_sent or self.conn.state is not OPEN:
+            return
+        if len(texts) == 1:
+            text = texts[0]
+            self.transport.write(_head(len(text)) + text)
+        else:
+            self.transport.write(b"".join([part for t in texts for part in (_head(len(t)), t)]))
+
+    # What the network tells.
+
+    def data_received(self, data: bytes) -> None:
+        if self._end is None:
+            self._early = self.handshake_initiated
+            super().data_received(data)
+            return
+        size = len(data)
+        if not self._rest and size > 8 and data[0] == _TEXT:
+            # Most of what comes is exactly this: one short text.
+            length, start = data[1] - 0x80, 6
+            if length == 126:
+                length, start = data[2] << 8 | data[3], 8
+            if size == start + length and 0 <= length <= self._limit and self._between_messages():
+                text = apply_mask(data[start:], data[start - 4 : start])
+                if text.isascii():
+                    self._take(text)
+                    return
+        self._cut(self._rest + data if self._rest else data)
+
+    def _between_messages(self) -> bool:
+        conn = self.conn
+        return conn.current_size is None and conn.state is OPEN and not self.close_sent
+
+    def _cut(self, data: bytes) -> None:
+        """Take the complete frames: whole texts together, others by the book."""
+        texts: list[bytes] = []
+        place, end = 0, self._end
+        while end is not None:
+            after, text = self._frame(data, place)
+            if not after:
+                break
+            if text is not None:
+                texts.append(text)
+            else:
+                end.take_all(texts)
+                texts = []
+                # Only ever whole frames: so it is known where the next one begins.
+                _by_the_book(self, data[place:after])
+            place = after
+        self._rest = data[place:]
+        if texts and end is not None:
+            end.take_all(texts)
+
+    def _frame(self, data: bytes, place: int) -> tuple[int, bytes | None]:
+        """Where the frame ends that begins at `place`, 0 when it is not all there, and its text
+        if it is a whole one."""
+        have = len(data) - place
+        if have < 2:
+            return 0, None
+        masked, length = data[place + 1] & 0x80, data[place + 1] & 0x7F
+        head = 2
+        if length >= 126:
+            head = 4 if length == 126 else 10
+            if have < head:
+                return 0, None
+            length = int.from_bytes(data[place + 2 : place + head], "big")
+        if length > self.config.ws_max_size or not masked:
+            return len(data), None  # which is refused, and nothing is read any more
+        start = place + head + 4
+        if have < head + 4 + length:
+            return 0, None
+        if data[place] != _TEXT or length > self._limit or not self._between_messages():
+            return start + length, None
+        text = apply_mask(data[start : start + length], data[start - 4 : start])
+        return start + length, text if text.isascii() or _is_text(text) else None
+
+    def send_receive_event_to_app(self) -> None:
+        """A message that was not a whole text frame."""
+        end = self._end
+        if end is None or self.close_sent:
+            super().send_receive_event_to_app()
+            return
+        text = b"".join(self.frames)
+        if self.curr_msg_data_type == "text" and _is_text(text):
+            self.frames = []
+            if len(text) > self._limit:
+                end.refuse_size()
+            else:
+                end.take(text)
+        elif self.curr_msg_data_type == "bytes":
+            self.frames = []
+            end.refuse_bytes()
+        else:
+            super().send_receive_event_to_app()
+
+    def handle_close(self, event: Any) -> None:
+        super().handle_close(event)
+        self._tell_gone()
+
+    def handle_parser_exception(self) -> None:
+        super().handle_parser_exception()
+        self._tell_gone()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._tell_gone()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._tell_gone()
+        self._end = None
+
+    def _tell_gone(self) -> None:
+        if self._end is not None:
+            self._end.gone()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._end is not None:
+            self._end.out.pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._end is not None:
+            self._end.out.resume()
+
+
+def _head(length: int) -> bytes:
+    """The beginning of a text frame from a server."""
+    if length < 126:
+        return b"\x81%c" % length
+    if length < 65_536:
+        return b"\x81\x7e" + length.to_bytes(2, "big")
+    return b"\x81\x7f" + length.to_bytes(8, "big")
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
