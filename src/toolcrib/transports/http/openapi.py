@@ -40,6 +40,8 @@ _OWN: dict[str, tuple[str, ...]] = {
     "approvals.decide": ("answer_refused",),
     "sessions.open": ("too_many_sessions",),
     "host.reload": ("config_rejected",),
+    "tools.check": ("config_rejected",),
+    "config.check": ("config_rejected",),
     "events": ("too_many_viewers",),
 }
 _CALLS = ("tools.call", "calls.get")
