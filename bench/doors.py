@@ -23,6 +23,8 @@ from load import Lines, Load, cpu_of, frame, memory_of, post, whole_frame, whole
 HERE = Path(__file__).parent
 TOKEN = "bench-token-0123456789abcdef"
 ARGUMENTS = {"a": 1, "b": 2}
+IDLE = 30.0
+"""Seconds that idle viewers are watched: two signs of life of every one of them are in it."""
 Rows = list[tuple[str, str, str, bool]]
 
 
@@ -291,6 +293,7 @@ async def _viewers(server: Server, count: int) -> Rows:
     stream = (
         f"GET /v1/events HTTP/1.1\r\nHost: {place}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
     ).encode()
+    follow = frame(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{}}')
     host, _, port = place.partition(":")
     writers: list[Any] = []
     for index in range(count):
@@ -299,11 +302,14 @@ async def _viewers(server: Server, count: int) -> Rows:
         head = await reader.readuntil(b"\r\n\r\n")
         if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 101")):
             raise SystemExit(f"a viewer got {head!r}")
+        if not index % 2:
+            writer.write(follow)
+            await reader.readuntil(b'"subscription"')
         writers.append(writer)
     await asyncio.sleep(2)
     began = cpu_of(server.pid)
-    await asyncio.sleep(10)
-    busy = (cpu_of(server.pid) - began) / 10
+    await asyncio.sleep(IDLE)
+    busy = (cpu_of(server.pid) - began) / IDLE
     size = memory_of(server.pid) - before
     for writer in writers:
         writer.close()

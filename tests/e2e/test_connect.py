@@ -79,7 +79,8 @@ def test_where_the_host_is(cli):
     assert cli(*words).json["snippet"]["servers"] == {
         "crib": {"type": "http", "url": "https://crib.example/mcp"}
     }
-    assert cli("connect", "vscode", "--url", "unix:/run/x").code == 2
+    for wrong in ("unix:/run/x", "http://", "http://h?x", "http://a b"):
+        assert cli("connect", "vscode", "--url", wrong).code == 2
     assert cli("connect", "vscode", "--name", "a b").code == 2
 
 
@@ -135,6 +136,15 @@ def test_yaml_that_cannot_be_read_is_left_alone(empty, text):
     done = empty("connect", "goose", "--write", "--yes", "--file", "config.yaml")
     assert done.code == 2
     assert file.read_text() == text
+
+
+@pytest.mark.parametrize("file", [".", "text/inside"])
+def test_a_place_for_no_file_is_told_with_the_cure(empty, file):
+    empty.write("text", "")
+    done = empty("connect", "vscode", "--write", "--yes", "--file", file)
+    assert (done.code, done.out) == (2, "")
+    assert f"{file} cannot be changed: " in done.err
+    assert "--file" in done.err
 
 
 def test_it_asks_before_it_writes_and_enter_means_no(cli, terminal):

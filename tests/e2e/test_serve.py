@@ -149,13 +149,16 @@ def test_an_address_that_others_reach_needs_credentials(cli):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--listen", "nowhere:at:all"), "--listen: "),
-        (("--listen", "99999999"), "--listen: "),
+        (("--listen", "nowhere:at:all"), "--listen has no port"),
+        (("--listen", "99999999"), "--listen has no port"),
         (("--profile", "develper"), "there is no profile 'develper'. Did you mean developer?"),
         (("--approve",), "there is no terminal to ask at"),
         (("--stdio", "--json"), "standard output is for the protocol"),
         (("--host-tools", "gone.py"), "there is no file gone.py"),
-        (("--host-tools-module", "no.such.module"), "cannot be imported"),
+        (
+            ("--host-tools-module", "no.such.module"),
+            "--host-tools-module: the module no.such.module",
+        ),
     ],
     ids=["address", "port", "profile", "approve", "stdio", "file", "module"],
 )
@@ -308,6 +311,7 @@ def test_stdio_carries_protocol_only(cli):
     assert "at import\n" in done.err
     assert "noise\n" in done.err
     assert "stdio      JSON-RPC, one message on a line\n" in done.err
+    assert "Only the program that started it can connect." in done.err
 
 
 def test_a_token_is_taken_from_the_environment_or_a_file(cli):
@@ -360,8 +364,41 @@ def test_nobody_answers_there(cli):
         port = free.getsockname()[1]
     done = cli("tools", "--url", f"http://127.0.0.1:{port}")
     assert (done.code, done.out) == (5, "")
-    assert done.err.startswith(f"http://127.0.0.1:{port}: no connection: ")
+    assert done.err.startswith(f"http://127.0.0.1:{port}: no connection: connection refused. ")
     assert "toolcrib serve" in done.err
+
+
+@pytest.mark.parametrize(
+    ("url", "cure"),
+    [
+        ("127.0.0.1:8700", "Did you mean http://127.0.0.1:8700?"),
+        ("http://", "Write http://HOST:PORT"),
+        ("stdio:", "Write http://HOST:PORT, ws://HOST:PORT or unix:PATH"),
+    ],
+    ids=["bare", "empty", "stdio"],
+)
+def test_what_is_no_address_is_the_users_mistake(cli, monkeypatch, url, cure):
+    typed = cli("tools", "--url", url)
+    assert (typed.code, typed.out) == (2, "")
+    assert typed.err.startswith("--url: ")
+    assert typed.err.endswith(f". {cure}\n")
+    monkeypatch.setenv("TOOLCRIB_URL", url)
+    assert cli("tools").err == typed.err.replace("--url", "TOOLCRIB_URL", 1)
+
+
+def test_what_is_no_token_is_the_users_mistake(cli, monkeypatch):
+    there = ("tools", "--url", "http://127.0.0.1:9")
+    assert cli(*there, "--token-file", "gone").code == 2
+    monkeypatch.setenv("TOOLCRIB_TOKEN", "two words")
+    done = cli(*there)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "TOOLCRIB_TOKEN holds no token. Look for spaces and line ends in it\n"
+
+
+def test_a_path_that_is_not_the_hosts_is_told(cli, server):
+    done = cli("tools", "--url", f"{server.url}/elsewhere")
+    assert done.code == 2
+    assert "Check the path in --url" in done.err
 
 
 def test_the_environment_names_a_host_and_options_beat_it(cli, server, monkeypatch):

@@ -103,6 +103,29 @@ def test_tail_can_be_stopped_while_the_host_is_gone(cli, server, follow):
     assert (code, out) == (130, "")
 
 
+def test_a_call_is_stopped_from_another_process(cli, server, follow):
+    there = ("--url", server.url)
+    call = follow(*NOTE, *there)
+    call.says("waits for approval")
+    (open_one,) = cli("calls", "--json", *there).json
+    known = open_one["id"]
+    done = cli("calls", "cancel", known[:-1], *there)
+    assert (done.code, done.out, done.err) == (0, f"{known}   cancelled\n", "")
+    code, out, err = call.ended()
+    assert (code, out) == (1, "")
+    assert "cancelled" in err
+    again = cli("calls", "cancel", known, "--json", *there)
+    assert (again.code, again.json) == (2, [{"id": known, "cancelled": False}])
+    assert f"{known} does not run there." in again.err
+    assert cli("calls", "cancel", "zz", *there).code == 2
+
+
+def test_what_a_host_runs_is_stopped_by_that_host(cli):
+    done = cli("calls", "cancel", "c1")
+    assert (done.code, done.out) == (2, "")
+    assert "Name that host with --url" in done.err
+
+
 def test_watch_asks_what_waits_at_the_host(cli, server, terminal, follow):
     there = ("--url", server.url)
     watch = terminal("approvals", "watch", *there)

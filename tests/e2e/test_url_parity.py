@@ -156,7 +156,7 @@ def test_every_command_is_in_one_of_the_tables():
     pairs = {" ".join(words.split()[:2]) for words in (*SAME.values(), *LOCAL)}
     pairs |= {"tools list", "calls list", "approvals list", "grants list", "tokens list"}
     elsewhere = {
-        *("calls tail", "approvals watch", "approvals deny", "connect"),
+        *("calls tail", "calls cancel", "approvals watch", "approvals deny", "connect"),
         *("tokens new", "tokens revoke"),
     }
     for leaf in leaves([], cli):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolcrib.cli.options import UsualGroup, common, seconds
-from toolcrib.cli.output import clock, put_json, say, table, took
+from toolcrib.cli.output import clock, put, put_json, say, table, took
 
 if TYPE_CHECKING:
     from toolcrib.cli.source import Source
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=UsualGroup)
 def calls() -> None:
-    """Recent calls; show ID, the trail of one call; tail."""
+    """Recent calls; show ID, the trail of one call; cancel ID; tail."""
 
 
 @calls.command("list")
@@ -68,6 +68,22 @@ def show_call(id: str, source: Source, as_json: bool) -> None:
         put_json([event.to_dict() for event in events])
     else:
         show_trail(events[0].call_id or id, events)
+
+
+@calls.command("cancel")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@common
+def cancel_calls(ids: tuple[str, ...], source: Source, as_json: bool) -> int:
+    """Stop calls that run or wait at a host (--url). ID may be the beginning of one."""
+    fates = source.cancel(ids)
+    if as_json:
+        put_json([{"id": each, "cancelled": stopped} for each, stopped in fates])
+    for each, stopped in fates:
+        if not stopped:
+            say(f"{each} does not run there. `toolcrib calls show {each}` says what became of it")
+        elif not as_json:
+            put(f"{each}   cancelled")
+    return 0 if all(stopped for _, stopped in fates) else 2
 
 
 @calls.command("tail")

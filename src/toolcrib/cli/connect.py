@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolcrib.core.serving import HttpSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?").fullmatch
 _USUAL = "http://127.0.0.1:8700"
 
 
@@ -87,8 +88,8 @@ def _list(as_json: bool) -> None:
 def _address(url: str | None) -> str:
     """The MCP address of the host at `url`, or of the one that the configuration describes."""
     base = url or os.environ.get("TOOLCRIB_URL") or _configured()
-    if not base.startswith(("http://", "https://")) or any(c.isspace() for c in base):
-        raise Mistake("agent clients need an http:// or https:// URL. Give one with --url")
+    if not _URL(base):
+        raise Mistake("agent clients need an http://HOST or https://HOST URL. Give one with --url")
     return f"{base.rstrip('/').removesuffix('/v1').removesuffix('/mcp')}/mcp"
 
 
@@ -132,7 +133,10 @@ def _write(
     if not yes and not _agreed():
         say("Nothing was changed.")
         return 2
-    backup = _replace(file, after)
+    try:
+        backup = _replace(file, after)
+    except OSError as error:
+        raise _unusable(file, error) from None
     if as_json:
         told = None if backup is None else str(backup)
         put_json({"client": client.name, "file": str(file), "changed": True, "backup": told})
@@ -157,6 +161,13 @@ def _read(file: Path) -> str:
         return ""
     except UnicodeDecodeError:
         raise Mistake(f"{file} is not UTF-8 text, so it is left as it is") from None
+    except OSError as error:
+        raise _unusable(file, error) from None
+
+
+def _unusable(file: Path, error: OSError) -> Mistake:
+    cure = "Name another one with --file, or put the snippet in by hand"
+    return Mistake(f"{file} cannot be changed: {error.strerror}. {cure}")
 
 
 def _changed(client: AgentClient, file: Path, before: str, name: str, entry: dict[str, Any]) -> str:

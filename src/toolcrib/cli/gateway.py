@@ -135,9 +135,16 @@ def _banner(
         yield _line("stdio", "JSON-RPC, one message on a line")
     yield _line("Trail", plan.trail)
     yield ""
-    others = any(not place.loopback for place in settings.http.listen) and bool(serving.urls)
-    reach = "Others can connect, with a token." if others else "Only this machine can connect."
-    yield f"{reach} Ctrl-C stops."
+    yield f"{_reach(serving, settings)} Ctrl-C stops."
+
+
+def _reach(serving: Serving, settings: ServeSettings) -> str:
+    """Who can connect."""
+    if not serving.urls and serving.unix is None:
+        return "Only the program that started it can connect."
+    if serving.urls and any(not place.loopback for place in settings.http.listen):
+        return "Others can connect, with a token."
+    return "Only this machine can connect."
 
 
 def _line(name: str, text: str) -> str:

@@ -53,7 +53,7 @@ class _Done:
     """Nothing is left to wait for."""
 
     def __await__(self) -> Generator[Any, None, None]:
-        return iter(())  # type: ignore[return-value]
+        yield from ()
 
 
 def gather(files: Iterable[str], modules: Iterable[str]) -> HostTools:
@@ -68,7 +68,12 @@ def gather(files: Iterable[str], modules: Iterable[str]) -> HostTools:
         else:
             found.files.append(str(path.absolute()))
     for name in modules:
-        found.things.extend(_tools_of(load_module(name, str(Path.cwd())), name))
+        try:
+            module = load_module(name, str(Path.cwd()))
+        except SpecError as error:
+            cure = error.cure or "It is looked for in this folder and among what is installed"
+            raise SpecError(f"--host-tools-module: {error.message}", cure=cure) from error
+        found.things.extend(_tools_of(module, name))
     return found
 
 

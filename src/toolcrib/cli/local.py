@@ -234,6 +234,12 @@ class Local:
             raise Mistake(f"there is no call {id!r}{NO_CALL}")
         return events
 
+    def cancel(self, ids: Sequence[str]) -> list[tuple[str, bool]]:
+        raise Mistake(
+            "a call is stopped by the host that runs it. Name that host with --url; "
+            "Ctrl-C stops a call of your own"
+        )
+
     def endings(self) -> AbstractAsyncContextManager[AsyncGenerator[Event]]:
         from toolcrib.cli.watching import follow_here
 

@@ -21,7 +21,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("run", "One call through the whole pipeline."),
     "explain": ("run", "Who may, and why; nothing runs."),
     "tools": ("inspect", "List tools; show NAME; check."),
-    "calls": ("calls", "Recent calls; show ID, the trail of one call; tail."),
+    "calls": ("calls", "Recent calls; show ID, the trail of one call; cancel ID; tail."),
     "approvals": ("people", "What waits for a person; show ID; watch; allow ID; deny ID."),
     "grants": ("grants", "What is remembered of approvals; revoke ID."),
     "tokens": ("tokens", "Who may call from elsewhere; new NAME; revoke NAME."),

@@ -29,20 +29,43 @@ def open_source(config: str | None, url: str | None, token_file: str | None) -> 
         return Local(config)
     from toolcrib.cli.remote import Remote
 
+    _check_address(target, "--url" if url is not None else URL)
     return Remote(target, read_token(token_file))
+
+
+def _check_address(target: str, given: str) -> None:
+    """What cannot be an address is a slip of whoever typed it, and no trouble on the way."""
+    from toolcrib.client.address import read_address
+    from toolcrib.client.errors import ClientError
+
+    try:
+        kind = read_address(target).kind
+    except ClientError as error:
+        raise Mistake(f"{given}: {error.message}. {error.cure}") from None
+    if kind == "stdio":
+        cure = "Write http://HOST:PORT, ws://HOST:PORT or unix:PATH"
+        raise Mistake(f"{given}: a host at stdio: belongs to the program that started it. {cure}")
 
 
 def read_token(file: str | None) -> str | None:
     """The token in a file, or in the environment. It is never on the command line, where other
     users see it."""
     if file is None:
-        return os.environ.get(TOKEN) or None
+        given = os.environ.get(TOKEN) or None
+        if given is not None and not _is_token(given):
+            raise Mistake(f"{TOKEN} holds no token. Look for spaces and line ends in it")
+        return given
     try:
         with Path(file).open("rb") as stream:
             text = stream.read(_LONGEST + 1)
     except OSError as error:
-        raise Mistake(f"the token file {file} cannot be read: {error.strerror}") from None
+        cure = "Name one that you can read with --token-file"
+        raise Mistake(f"the token file {file} cannot be read: {error.strerror}. {cure}") from None
     token = text.decode("ascii", "replace").strip()
-    if len(token.split()) != 1 or not token.isascii() or len(text) > _LONGEST:
+    if not _is_token(token) or len(text) > _LONGEST:
         raise Mistake(f"{file} holds no token. Write the token into it, and nothing else")
     return token
+
+
+def _is_token(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text

@@ -100,7 +100,8 @@ def _addresses(given: str) -> tuple[Listen, ...]:
         return config_from_mapping({"serve": {"http": {"listen": value}}}).serving.http.listen
     except ConfigError as error:
         cure = f". {error.cure}" if error.cure else ""
-        raise Mistake(f"--listen: {error.message}{cure}") from None
+        message = error.message.replace("serve.http.listen", "--listen")
+        raise Mistake(f"{message}{cure}") from None
 
 
 def _here(path: Path) -> str:

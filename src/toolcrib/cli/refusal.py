@@ -9,7 +9,11 @@ from toolcrib.cli.output import Refusal
 from toolcrib.client import Refused
 from toolcrib.reasons import reason as reason_row
 
-_CURES = {"unauthenticated": "Set TOOLCRIB_TOKEN, or name a file with --token-file"}
+_CURES = {
+    "unauthenticated": "Set TOOLCRIB_TOKEN, or name a file with --token-file",
+    "host_refused": "Use a name that the host serves, or add this one to serve.http.hosts",
+    "unknown_method": "Check the path in --url, and whether the host has this version",
+}
 
 
 @contextmanager

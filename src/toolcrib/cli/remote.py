@@ -192,6 +192,16 @@ class Remote:
 
         return self._run(work)
 
+    def cancel(self, ids: Sequence[str]) -> list[tuple[str, bool]]:
+        async def work(client: Client) -> list[tuple[str, bool]]:
+            whole: list[str] = []
+            for each in ids:
+                page = await client.ask("calls.list", {"prefix": each, "limit": _PAGE})
+                whole.append(meant(each, [call.id for call in page.calls], "call", NO_CALL))
+            return [(each, await client.cancel(each)) for each in whole]
+
+        return self._run(work)
+
     def endings(self) -> AbstractAsyncContextManager[AsyncGenerator[Event]]:
         from toolcrib.cli.remote_desk import follow_there
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -96,7 +97,10 @@ def explained(error: BaseException, where: str) -> ClientError:
         )
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         why = getattr(error.certificate_error, "verify_message", "") or "it cannot be verified"
-        cure = "Name the file of the authority's certificate: Client(…, tls='ca.pem')"
+        cure = (
+            "Name the file of the authority's certificate: Client(…, tls='ca.pem'), or the "
+            "variable SSL_CERT_FILE"
+        )
         return CannotConnect(f"its certificate is not trusted: {why}", where=where, cure=cure)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         cure = "Use http:// or ws:// if the host serves without TLS"
@@ -104,7 +108,9 @@ def explained(error: BaseException, where: str) -> ClientError:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return CannotConnect("the name is not known", where=where, cure="Check the address")
     if isinstance(error, aiohttp.ClientConnectorError):
-        why = (error.os_error.strerror or type(error.os_error).__name__).lower()
+        # The words of asyncio repeat the address; those of the system say what is wrong.
+        number = error.os_error.errno
+        why = os.strerror(number).lower() if number else type(error.os_error).__name__
         cure = "Is the host running? Start it with `toolcrib serve`"
         return CannotConnect(f"no connection: {why}", where=where, cure=cure)
     if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -116,7 +122,10 @@ def explained(error: BaseException, where: str) -> ClientError:
         return ClientError("the address cannot be used", where=where, cure="Check host and port")
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return ConnectionLost("no answer in time", where=where)
-    return ConnectionLost("the connection broke before the answer", where=where)
+    # Among other things: a host with TLS hangs up on whoever speaks without.
+    plain = where.startswith(("http:", "ws:"))
+    cure = "Use https:// or wss:// if the host serves with TLS" if plain else None
+    return ConnectionLost("the connection broke before the answer", where=where, cure=cure)
 
 
 def _headers(token: str | None, headers: Mapping[str, str] | None, where: str) -> dict[str, str]:

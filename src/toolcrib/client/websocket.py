@@ -55,7 +55,8 @@ class WebSocketPipe:
         where = self._network.where
         reason = _REFUSALS.get(status)
         if reason is not None:
-            return _refusal(reason, f"the host answered {status}", where)
+            words = f"the host refused the WebSocket with status {status}"
+            return _refusal(reason, words, where)
         if status in (429, 502, 503, 504):
             return CannotConnect(f"the host answered {status}", where=where, cure="Try again later")
         return strange(where, f"there is no WebSocket of a Toolcrib host (status {status})")

@@ -232,7 +232,8 @@ def _denied(event: Event, decided: dict[str, Any]) -> _Said:
         if data.get("message")
         else data.get("reason")
     )
-    rule = " ".join(str(v) for v in (decided.get("gate"), decided.get("rule")) if v)
+    gate, rule = str(decided.get("gate") or ""), str(decided.get("rule") or "")
+    rule = rule if rule.startswith(gate) else f"{gate} {rule}".rstrip()
     stands = f"by {rule} {decided.get('source') or ''}".rstrip() if rule else None
     return "denied", _joined(
         data.get("tool"), why, stands, f"for {data.get('principal')}", event.call_id

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+_log = logging.getLogger("toolcrib")
 MUCH = 1_048_576
 """Bytes waiting, from which on nothing more is read from the client and progress is left out."""
 TOO_MUCH = 67_108_864
@@ -146,6 +149,41 @@ class Outgoing:
             self._gone(why)
 
 
+class _Round:
+    """What is written when the loop turns, for all clients: first everything is read and done that
+    came in this moment, then it is answered. One after the other, each answer would wake its
+    client in between."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._work: list[Callable[[], None]] = []
+
+    def add(self, work: Callable[[], None]) -> None:
+        if not self._work:
+            self.loop.call_soon(self._run)
+        self._work.append(work)
+
+    def _run(self) -> None:
+        work, self._work = self._work, []
+        for each in work:
+            try:
+                each()
+            except Exception:
+                _log.exception("answers could not be written")
+
+
+_last = threading.local()
+"""The round of the loop that this thread used last."""
+
+
+def round_of(loop: asyncio.AbstractEventLoop) -> _Round:
+    """The one of this loop, which is the running one."""
+    found: _Round | None = getattr(_last, "round", None)
+    if found is None or found.loop is not loop:
+        found = _last.round = _Round(loop)
+    return found
+
+
 class Direct:
     """An outlet over a function that writes messages at once, and tells when it has had enough
     for the moment (`pause`, `resume`)."""
@@ -166,6 +204,7 @@ class Direct:
         """Told once that the client reads too slowly."""
         self._most = most
         self._loop = asyncio.get_running_loop()
+        self._round = round_of(self._loop)
         self._frames: deque[bytes] = deque()
         self._paused = False
         self._soon = False
@@ -174,23 +213,17 @@ class Direct:
         """Those who go on when no more than so many bytes wait."""
 
     def give(self, frame: bytes, more: bool) -> bool:
-        """Send a message: at once, or with those that are ready before the loop turns."""
+        """Send a message with those that are ready before the loop turns."""
         if self.closed:
-            return False
-        if not (more or self._paused or self._frames):
-            self.taken += 1
-            self._write((frame,))
             return False
         if self.waiting > self._most:
             self.close("slow_reader")
             return False
         self._frames.append(frame)
         self.waiting += len(frame)
-        if not more:
-            self._carry()
-        elif not self._soon:
+        if not self._soon and not self._paused:
             self._soon = True
-            self._loop.call_soon(self._carry)
+            self._round.add(self._carry)
         return False
 
     def push(self, frame: bytes) -> None:

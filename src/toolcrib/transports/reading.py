@@ -76,7 +76,7 @@ class Intake:
         self._held = False
         """Whether what waits will be looked at later."""
         self._roomless: asyncio.Task[None] | None = None
-        self._drained: asyncio.Future[None] | None = None
+        self._finished: Callable[[], None] | None = None
         self._stopped = False
 
     def take(self, text: bytes) -> None:
@@ -121,8 +121,8 @@ class Intake:
         else:
             if self.source is not None:
                 self.source.resume()
-            if self._drained is not None and not self._drained.done():
-                self._drained.set_result(None)
+            if self._finished is not None:
+                self._finished()
 
     def _hold(self) -> None:
         """Take no more until the client has read."""
@@ -135,11 +135,12 @@ class Intake:
         await self._out.room()
         self._go_on()
 
-    async def drain(self) -> None:
-        """Wait until everything that came was looked at."""
-        if self._held and not self._stopped:
-            self._drained = self._loop.create_future()
-            await self._drained
+    def finish(self, finished: Callable[[], None]) -> None:
+        """Nothing more comes; `finished` is called when all of it was looked at."""
+        if self._held:
+            self._finished = finished
+        else:
+            finished()
 
     def stop(self) -> None:
         """Take no more; calls that were begun go on."""
@@ -147,5 +148,3 @@ class Intake:
         self._texts.clear()
         if self._roomless is not None:
             self._roomless.cancel()
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)

@@ -14,12 +14,12 @@ from toolcrib.core.serving import HttpSettings, ServeSettings
 from toolcrib.errors import ConfigError, ToolcribError
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.identity.doors import check_doors
-from toolcrib.transports.identity.identity import Identity
 from toolcrib.transports.service import Service
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.app import App
     from toolcrib.transports.http.server import HttpDoor
+    from toolcrib.transports.identity.identity import Identity
     from toolcrib.transports.stdio import StdioDoor
 
 _log = logging.getLogger("toolcrib")
@@ -114,11 +114,13 @@ class _Gateway:
                 door.close()
             raise
         self._service = service
-        identity = Identity(self._host, self._settings)
+        identity: Identity | None = None
         try:
             if door is not None:
                 from toolcrib.transports.http.app import create_app
+                from toolcrib.transports.identity.identity import Identity
 
+                identity = Identity(self._host, self._settings)
                 self._app = create_app(service, identity, door.addresses)
                 await door.open(self._app)
             await self._serve(service, identity, ready, stop)
@@ -128,7 +130,7 @@ class _Gateway:
     async def _serve(
         self,
         service: Service,
-        identity: Identity,
+        identity: Identity | None,
         ready: Callable[[Serving], None],
         stop: asyncio.Event,
     ) -> None:
@@ -160,7 +162,7 @@ class _Gateway:
             following.cancel()
             stopped.cancel()
 
-    async def _close(self, service: Service, identity: Identity) -> None:
+    async def _close(self, service: Service, identity: Identity | None) -> None:
         """Accept nothing more, let calls end, then end what is connected."""
         ends: list[Awaitable[Any]] = [service.stop()]
         if self._door is not None:
@@ -176,7 +178,8 @@ class _Gateway:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await identity.close()
+            if identity is not None:
+                await identity.close()
 
     def reload(self) -> None:
         """Read the configuration, tokens and certificates again."""
@@ -192,11 +195,12 @@ class _Gateway:
                 _log.exception("the configuration could not be read again")
             self._renew()
 
-    async def _follow(self, identity: Identity) -> None:
+    async def _follow(self, identity: Identity | None) -> None:
         """Take over what a reload changed, whoever asked for it."""
         while True:
             await asyncio.sleep(_LOOK)
-            identity.look()
+            if identity is not None:
+                identity.look()
             if self._host.config is not self._config:
                 self._renew()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.identity.standing import at_stdio
-from toolcrib.transports.pipes import Reader, claim, open_reader, open_writer
-from toolcrib.transports.reading import Reading
+from toolcrib.transports.pipes import claim, open_reader, open_writer
+from toolcrib.transports.reading import Intake
 from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
@@ -62,19 +61,19 @@ class StdioDoor:
         limit = service.settings.stdio.max_line
         writer = await open_writer(self._writing, lost=over.set)
         connection = Connection(service, caller.at(session), writer, max_bytes=limit)
-        lines = Lines(connection, limit)
-        reader = lines.reader = await open_reader(self._reading, lines.feed, ended=lines.end)
-        reading = Reading(connection, writer, lines.next, lambda _: over.set())
+        intake = Intake(connection, writer)
+        lines = Lines(connection, intake, limit, over.set)
+        reader = intake.source = await open_reader(self._reading, lines.feed, ended=lines.end)
         try:
             ready()
             await over.wait()
             reader.close()
-            await reading.stop()
+            intake.stop()
             if not writer.closed:
                 await connection.drain(service.host.settings.drain)
         finally:
             reader.close()
-            await reading.stop()
+            intake.stop()
             await connection.close()
             await writer.finish(_LAST_WORDS)
             writer.close()
@@ -85,35 +84,34 @@ class StdioDoor:
 class Lines:
     """Cuts what comes in into lines, however it was cut on the way."""
 
-    def __init__(self, connection: Connection, max_line: int) -> None:
-        self.reader: Reader | None = None
+    def __init__(
+        self, connection: Connection, intake: Intake, max_line: int, ended: Callable[[], None]
+    ) -> None:
         self._connection = connection
+        self._intake = intake
         self._max = max_line
-        self._lines: deque[bytes | None] = deque()
-        """Those that wait to be read; None is the end."""
+        self._ended = ended
+        """Told when everything that came was looked at."""
         self._parts: list[bytes] = []
         """The line that is not complete yet."""
         self._size = 0
         self._skipping = False
         """Whether the rest of a line that was too long goes by."""
-        self._waiter: asyncio.Future[None] | None = None
-
-    async def next(self) -> bytes | None:
-        """The next line; None at the end."""
-        lines = self._lines
-        while not lines:
-            if self.reader is not None:
-                self.reader.resume()
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        line = lines.popleft()
-        self._connection.more = bool(lines)
-        return line
 
     def feed(self, data: bytes) -> None:
         """Take what came."""
-        *lines, rest = data.split(b"\n")
-        for line in lines:
+        if (
+            data.find(b"\n") == len(data) - 1
+            and not (self._parts or self._skipping)
+            and len(data) <= self._max
+        ):
+            # One whole line, as from a client that waits for its answer.
+            if not data.isspace():
+                self._intake.take(data[:-1])
+            return
+        *ends, rest = data.split(b"\n")
+        lines: list[bytes] = []
+        for line in ends:
             if self._parts or self._skipping:
                 self._add(line)
                 line = b"".join(self._parts)
@@ -121,18 +119,19 @@ class Lines:
                 if self._skipping:
                     self._skipping = False
                     continue
-            self._line(line)
+            self._line(line, lines)
         if rest:
             self._add(rest)
-        if len(self._lines) > 1 and self.reader is not None:
-            self.reader.pause()
+        self._intake.take_all(lines)
 
     def end(self) -> None:
         """Nothing more comes. A last line needs no end."""
+        lines: list[bytes] = []
         if self._parts and not self._skipping:
-            self._line(b"".join(self._parts))
+            self._line(b"".join(self._parts), lines)
             self._parts = []
-        self._put(None)
+        self._intake.take_all(lines)
+        self._intake.finish(self._ended)
 
     def _add(self, part: bytes) -> None:
         if self._skipping:
@@ -144,17 +143,11 @@ class Lines:
             self._skipping = True
             self._too_long()
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytes, lines: list[bytes]) -> None:
         if len(line) > self._max:
             self._too_long()
         elif line and not line.isspace():
-            self._put(line)
-
-    def _put(self, line: bytes | None) -> None:
-        self._lines.append(line)
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            lines.append(line)
 
     def _too_long(self) -> None:
         text = f"a line has at most {self._max} bytes"

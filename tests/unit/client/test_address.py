@@ -31,7 +31,8 @@ def test_an_address_is_read(text: str, meant: Address) -> None:
     ("text", "words"),
     [
         ("", "no address"),
-        ("127.0.0.1:8700", "no address of a host"),
+        ("127.0.0.1:8700", "Did you mean http://127.0.0.1:8700?"),
+        ("s3cret:8700:x", "no address of a host"),
         ("htp://x", "Did you mean http"),
         ("http:", "no address of a host"),
         ("http://", "name of the host is missing"),

@@ -47,6 +47,12 @@ def test_a_refusal_names_reason_rule_file_and_line(make_denied: Make) -> None:
     )
 
 
+def test_the_policy_of_a_tool_is_named_once(make_denied: Make) -> None:
+    stream = io.StringIO()
+    (line,) = lines(HumanLog(stream), stream, make_denied(rule="policy of add"))
+    assert "  by policy of add toolcrib.yaml:14  " in line
+
+
 def test_told_live_the_line_is_the_same(
     make_denied: Make, make_halves: Callable[[list[Event]], tuple[list[Event], ...]]
 ) -> None:

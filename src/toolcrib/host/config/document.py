@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from typing import NoReturn
 
 from msgspec.structs import replace
@@ -64,6 +63,8 @@ def _no_number(word: str) -> NoReturn:
 
 
 def _parse_toml(text: str, origin: Origin) -> Node:
+    import tomllib  # most configurations are YAML, and start sooner without it
+
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

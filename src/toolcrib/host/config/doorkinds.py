@@ -192,4 +192,7 @@ def moment_from(text: str, now: float) -> float:
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         except ValueError:
             raise ValueError("Write a time such as 30d, or a date such as 2027-01-31") from None
-    return now + units.duration(text)
+    try:
+        return now + units.duration(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or a date such as 2027-01-31") from None

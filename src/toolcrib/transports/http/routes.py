@@ -10,7 +10,6 @@ import msgspec
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.wire import METHODS, Method
 
-VERBS_WITH_BODY = ("POST", "PUT", "PATCH")
 STREAMS = {"/v1/events": "events", "/v1/calls/{id}/events": "events", "/v1/ws": "websocket"}
 """Addresses that no method's answer comes from."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-import ssl
 from collections.abc import Collection
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from toolcrib.core.serving import HttpSettings, JwtSettings, Listen, ServeSettin
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
 from toolcrib.host.config.serving import tokens_file
-from toolcrib.net.client import missing_library
-from toolcrib.transports.identity.signed import need_library
 from toolcrib.transports.identity.tokenfile import TokenFile
 
 NETWORK = frozenset({"http", "unix", "websocket"})
@@ -156,6 +153,9 @@ def _default(config: HostConfig) -> str | None:
 def _check_issuers(settings: ServeSettings) -> None:
     if not settings.jwt:
         return
+    from toolcrib.net.client import missing_library
+    from toolcrib.transports.identity.signed import need_library
+
     need_library()
     cure = missing_library()
     if cure is not None and any(_fetched(issuer) for issuer in settings.jwt):
@@ -199,6 +199,8 @@ def _check_tls(tls: Tls) -> None:
                 cure="Name a file in PEM form; relative paths start at the configuration's folder",
             )
     password = tls.password
+    import ssl
+
     try:
         # A password is given in any case: without one the library asks at the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(

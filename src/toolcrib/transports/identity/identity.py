@@ -38,6 +38,7 @@ from toolcrib.transports.identity.tokenfile import WatchedTokens
 _MOST_KNOWN = 4096
 _UNKNOWN = "the token is not known here, has expired or was revoked"
 _NOBODY = "credentials are needed: send the header Authorization: Bearer TOKEN"
+_UNREADABLE = "the header Authorization holds no token: send Authorization: Bearer TOKEN"
 _BEARER = re.compile(rb"(?i:bearer) +([\x21-\x7e]{8,16384}) *").fullmatch
 _FOREVER = float("inf")
 
@@ -202,7 +203,7 @@ class Identity:
     async def _with(self, authorization: bytes) -> Pass:
         match = _BEARER(authorization)
         if match is None:
-            raise Fault("unauthenticated", _NOBODY)
+            raise Fault("unauthenticated", _UNREADABLE)
         secret = match[1]
         digest = f"sha256:{sha256(secret).hexdigest()}"
         token = self._by_hash.get(digest)
