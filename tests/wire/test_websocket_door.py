@@ -22,6 +22,7 @@ from toolcrib.core.serving import HttpSettings, ServeSettings, SessionSettings
 from toolcrib.testing import EventRecorder
 from toolcrib.transports import websocket
 from toolcrib.transports.caller import Caller
+from toolcrib.transports.http.sockets import DirectSocket
 from toolcrib.transports.service import Service
 from toolcrib.transports.websocket import close_websockets, serve_websocket
 
@@ -45,8 +46,20 @@ async def slow(seconds: float = 60) -> str:
     return "waited"
 
 
+SERVERS: dict[str, Any] = {"asgi": "websockets-sansio", "direct": DirectSocket}
+
+
+@pytest.fixture(autouse=True, params=list(SERVERS))
+def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Another's server, or the part of our own that takes the short way."""
+    monkeypatch.setattr(Served, "protocol", SERVERS[request.param])
+    return request.param
+
+
 class Served:
     """A service behind a server, and its callers by name."""
+
+    protocol: Any = None
 
     def __init__(self, service: Service, port: int) -> None:
         self.service = service
@@ -101,7 +114,7 @@ async def served(*tools: Any, settings: ServeSettings | None = None) -> AsyncIte
 
         config = uvicorn.Config(
             app,
-            ws="websockets-sansio",
+            ws=Served.protocol,
             lifespan="off",
             log_level="critical",
             ws_per_message_deflate=False,
@@ -250,8 +263,9 @@ async def test_revoked_credentials_end_the_connection() -> None:
 
 async def test_a_client_that_does_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls end all the same, and nobody else notices."""
-    few = functools.partial(websocket.Outgoing, most=2_000_000)
-    monkeypatch.setattr(websocket, "Outgoing", few)
+    for name in ("Outgoing", "Direct"):
+        few = functools.partial(getattr(websocket, name), most=2_000_000)
+        monkeypatch.setattr(websocket, name, few)
     go = asyncio.Event()
     ended: list[int] = []
 

@@ -174,7 +174,7 @@ class _Log:
     def starting(self, hide: Callable[[str], str]) -> Generator[None]:
         """Hold lines back until `release`, and have warnings of the library shown; `hide` takes the
         secrets out of them, as a function's exception may have some in its words."""
-        with self._start, log_shown(lambda line: self._warnings.write(hide(line))):
+        with self._start, log_shown(self._warnings.write, hide):
             self._start.enter_context(self.hold())
             yield
 

@@ -136,6 +136,9 @@ def caller(function: F) -> F:
     return profile(who(function))
 
 
+_LOG_LINE = "%(levelname)s %(message)s"
+
+
 def show_log() -> None:
     """Have the whole log written to standard error, tracebacks included."""
     import logging
@@ -143,7 +146,7 @@ def show_log() -> None:
     log = logging.getLogger("toolcrib")
     log.handlers.clear()
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    handler.setFormatter(logging.Formatter(_LOG_LINE))
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
     log.propagate = False
@@ -160,16 +163,24 @@ def hush_log() -> None:
 
 
 @contextmanager
-def log_shown(write: Callable[[str], None]) -> Generator[None]:
-    """Have warnings of the log written as lines, unless `--debug` shows everything anyway."""
+def log_shown(write: Callable[[str], None], hide: Callable[[str], str]) -> Generator[None]:
+    """Have warnings of the log written as lines, unless `--debug` shows everything anyway; `hide`
+    takes the secrets out of both."""
     import logging
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            write(f"{record.levelname.lower()}: {escape(record.getMessage())}")
+            write(hide(f"{record.levelname.lower()}: {escape(record.getMessage())}"))
+
+    class Hiding(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return hide(super().format(record))
 
     log = logging.getLogger("toolcrib")
-    if any(isinstance(handler, logging.StreamHandler) for handler in log.handlers):
+    shown = [each for each in log.handlers if not isinstance(each, logging.NullHandler)]
+    for each in shown:
+        each.setFormatter(Hiding(_LOG_LINE))
+    if shown:
         yield
         return
     handler = Lines(logging.WARNING)

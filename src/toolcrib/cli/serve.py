@@ -16,7 +16,7 @@ from toolcrib.cli.profiles import check_profile
 @click.option("--stdio", is_flag=True, help="JSON-RPC on standard input and output.")
 @click.option("--host-tools", metavar="FILE", multiple=True, help="A file with more tools.")
 @click.option("--host-tools-module", metavar="MODULE", multiple=True, help="The same by import.")
-@click.option("--no-console", is_flag=True, help="Without the web console.")
+@click.option("--no-console", is_flag=True, help="Without a web console; there is none yet.")
 @click.option("--quiet", is_flag=True, help="No line for each call.")
 @click.option(
     "--approve/--no-approve",

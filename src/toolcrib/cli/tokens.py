@@ -10,6 +10,7 @@ import click
 
 from toolcrib.cli.options import UsualGroup, local
 from toolcrib.cli.output import Mistake, clock, put, put_json, say, table
+from toolcrib.cli.profiles import check_profile
 from toolcrib.cli.project import STATE, Project, ignore_state, open_project
 from toolcrib.core.serving import TokenSettings
 from toolcrib.core.settings import HostConfig
@@ -134,9 +135,7 @@ def _check(config: HostConfig, name: str, principal: str, profile: str | None) -
     if profile is None:
         return
     allowed = config.principal_profiles.get(principal, tuple(config.profiles))
-    if profile not in config.profiles:
-        known = ", ".join(config.profiles) or "none"
-        raise Mistake(f"there is no profile {profile!r}. Known: {known}")
+    check_profile(profile, config.profiles)
     if profile not in allowed:
         raise Mistake(
             f"{principal} may not use the profile {profile}. "

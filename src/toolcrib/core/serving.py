@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +81,7 @@ class HttpSettings:
     docs: bool = True
     """Whether `/docs` shows the HTTP API."""
     console: bool = True
-    """Whether the web console is served."""
+    """Whether the web console is served, once this version has one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,3 +169,16 @@ class ServeSettings:
     configuration, in `.toolcrib`."""
     jwt: tuple[JwtSettings, ...] = ()
     sessions: SessionSettings = field(default_factory=SessionSettings)
+
+
+_Settings = TypeVar("_Settings", ServeSettings, HttpSettings)
+
+
+def followed(mine: _Settings, before: _Settings, after: _Settings) -> _Settings:
+    """`mine` with what changed between two configurations; what was given in their stead stays."""
+    changed = {
+        each.name: getattr(after, each.name)
+        for each in fields(mine)
+        if getattr(mine, each.name) == getattr(before, each.name)
+    }
+    return replace(mine, **changed)

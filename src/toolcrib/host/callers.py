@@ -73,38 +73,36 @@ class Callers:
             known = self._named[principal] = Principal(name or "nobody")
         return known
 
-    def session(self, session: Session | str | None) -> Session | None:
-        """The session, which must be open. Raises `NotFound`."""
+    def session(
+        self, session: Session | str | None, who: Principal | None = None
+    ) -> Session | None:
+        """The session, which must be open and, where `who` asks for it, theirs. Raises `NotFound`,
+        which says the same of somebody else's as of one that never was."""
         if session is None:
             return None
-        if isinstance(session, str):
-            found = self.sessions.get(session)
-            if found is None:
-                raise NotFound(f"there is no session {session!r}")
-            session = found
-        if session.closed:
-            raise NotFound(f"the session {session.id} has ended")
-        if session.over:
-            raise NotFound(f"the session {session.id} has expired; open another one")
-        session.touch()
-        return session
+        found = self.sessions.get(session) if isinstance(session, str) else session
+        if found is None or (who is not None and found.principal.name != who.name):
+            named = session if isinstance(session, str) else session.id
+            raise NotFound(f"the caller has no session {named!r}")
+        if found.closed:
+            raise NotFound(f"the session {found.id} has ended")
+        if found.over:
+            raise NotFound(f"the session {found.id} has expired; open another one")
+        found.touch()
+        return found
 
     def resolve(
         self, principal: Principal | str | None, profile: str | None, session: Session | str | None
     ) -> Caller:
         """Everything a caller said about itself, held against the configuration. The profile is
         the one named, the session's, or the default."""
+        asking = None if principal is None else self.principal(principal)
         try:
-            held = self.session(session)
+            held = self.session(session, asking)
         except NotFound as error:
-            who = self.principal(principal)
+            who = asking or self.principal(None)
             return Caller(who, profile, None, str(error), "unauthenticated")
-        who = self.principal(principal) if held is None else held.principal
-        if held is not None and principal is not None:
-            named = self.principal(principal)
-            if named.name != who.name:
-                text = f"the session {held.id} is not {named.name}'s"
-                return Caller(named, profile, None, text, "unauthenticated")
+        who = held.principal if held is not None else asking or self.principal(None)
         if profile is None and held is not None:
             profile = held.profile
         chosen = self.default if profile is None else profile

@@ -246,6 +246,20 @@ def _requested(event: Event, decided: dict[str, Any]) -> _Said:
     return "asks", _joined(asks, data.get("message"), data.get("source"), event.call_id)
 
 
+def _answered(event: Event, decided: dict[str, Any]) -> _Said:
+    data = event.data
+    return str(data.get("state") or "answered"), _joined(
+        data.get("tool"),
+        f"by {data['by']}" if data.get("by") else None,
+        f"for {data.get('principal')}",
+        "with changed arguments" if data.get("edited") else None,
+        f"reaches {data['reach']}" if data.get("reach") not in (None, "once") else None,
+        _short(data.get("note") or ""),
+        data.get("request"),
+        event.call_id,
+    )
+
+
 def _fact(event: Event, decided: dict[str, Any]) -> _Said:
     fields = " ".join(
         f"{key}={_short(value if isinstance(value, str) else _json(value))}"
@@ -259,9 +273,10 @@ _SAY: dict[str, Callable[[Event, dict[str, Any]], _Said]] = {
     "call.finished": _finished,
     "call.denied": _denied,
     "approval.requested": _requested,
+    "approval.decided": _answered,
     **dict.fromkeys(
         (
-            *("approval.decided", "call.attempt", "tool.emitted", "tool.log"),
+            *("call.attempt", "tool.emitted", "tool.log"),
             *("host.started", "host.stopped", "config.loaded", "config.rejected"),
             *("catalog.changed", "provider.up", "provider.down"),
             *("grant.created", "grant.used", "grant.revoked"),

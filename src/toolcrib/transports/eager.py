@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio import CancelledError, Future, Task
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -25,7 +25,8 @@ class _EagerTasks:
     def start(self, work: Work) -> Task[None] | None:
         """Run the work until it waits; then gives the task that it goes on as."""
         context = self._context.copy()
-        task: Task[None] = Task(work, loop=self._loop, context=context, eager_start=True)  # pyright: ignore
+        made: Any = Task  # what it takes is known to later versions only
+        task: Task[None] = made(work, loop=self._loop, context=context, eager_start=True)
         return None if task.done() else task
 
     def close(self) -> None:
@@ -104,15 +105,15 @@ class _StandIn(Coroutine[Any, Any, None]):
         return self._context.run(work.send, value)
 
     def throw(self, *error: Any) -> Any:
-        """The next step, with an exception."""
+        """The next step, with an exception, which is all that tasks give."""
         work = self._work
         if work is None:
-            raise error[1] if len(error) > 1 and error[1] is not None else error[0]
+            raise error[0]
         if not self._taken:
             # Cancelled between the two: as a task does it, through what is waited for.
             self._taken = True
-            if isinstance(self._waiting, Future) and self._waiting.cancel():
-                return self._waiting  # pyright: ignore[reportUnknownVariableType]
+            if self._waiting is not None and self._waiting.cancel():
+                return self._waiting
         return self._context.run(work.throw, *error)
 
     def close(self) -> None:
@@ -124,10 +125,14 @@ class _StandIn(Coroutine[Any, Any, None]):
         raise NotImplementedError("a task runs it")
 
 
+_tasks: Any = asyncio.tasks
+_enter: Callable[[asyncio.AbstractEventLoop, Task[Any]], None] = _tasks._enter_task
+_leave: Callable[[asyncio.AbstractEventLoop, Task[Any]], None] = _tasks._leave_task
+_current: Callable[[asyncio.AbstractEventLoop], Task[Any] | None]
+
 if sys.version_info >= (3, 12):
     Starter = _EagerTasks
-else:
+    _current = asyncio.current_task
+else:  # there it is a function in Python around this look-up
     Starter = _StandIns
-    _enter = asyncio.tasks._enter_task  # pyright: ignore[reportPrivateUsage]
-    _leave = asyncio.tasks._leave_task  # pyright: ignore[reportPrivateUsage]
-    _current = asyncio.tasks._current_tasks.get  # pyright: ignore
+    _current = _tasks._current_tasks.get

@@ -87,7 +87,7 @@ def _is_pipe(fd: int) -> bool:
 class _PipeReader(asyncio.Protocol):
     def __init__(self, feed: Callable[[bytes], None], ended: Callable[[], None]) -> None:
         self._ended = ended
-        self._feed = feed
+        self.data_received = feed  # pyright: ignore[reportAttributeAccessIssue]
         self._transport: asyncio.ReadTransport | None = None
         self._paused = False
 
@@ -96,9 +96,6 @@ class _PipeReader(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ended()
-
-    def data_received(self, data: bytes) -> None:
-        self._feed(data)
 
     def pause(self) -> None:
         if self._transport is not None and not self._paused:
@@ -203,7 +200,10 @@ class Writer(asyncio.BaseProtocol):
 
     def give(self, frame: bytes, more: bool) -> bool:
         """Write a line: at once, or with those that are ready before the loop turns."""
-        self.push(frame, at_once=not more)
+        if more or self._lines or self._transport is None or self.waiting or self.closed:
+            self.push(frame, at_once=not more)
+        else:
+            self._transport.write(frame + b"\n")
         return False
 
     def push(self, frame: bytes, at_once: bool = False) -> None:

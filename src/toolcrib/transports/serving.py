@@ -7,10 +7,10 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.serving import HttpSettings, ServeSettings
+from toolcrib.core.serving import HttpSettings, ServeSettings, followed
 from toolcrib.errors import ConfigError, ToolcribError
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.identity.doors import check_doors
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from toolcrib.transports.stdio import StdioDoor
 
 _log = logging.getLogger("toolcrib")
-_T = TypeVar("_T", ServeSettings, HttpSettings)
 _LOOK = 0.25
 """Seconds between two looks at whether the configuration changed."""
 
@@ -206,7 +205,7 @@ class _Gateway:
 
     def _renew(self) -> None:
         before, after = self._config.serving, self._host.config.serving
-        http = _followed(self._settings.http, before.http, after.http)
+        http = followed(self._settings.http, before.http, after.http)
         self._config = self._host.config
         old = self._settings.http
         lasting = replace(http, listen=old.listen, unix=old.unix)
@@ -215,7 +214,7 @@ class _Gateway:
         if lasting != http:
             _log.warning("serve.http: other addresses, or TLS where there was none, need a restart")
             http = lasting
-        self._settings = replace(_followed(self._settings, before, after), http=http)
+        self._settings = replace(followed(self._settings, before, after), http=http)
         if self._service is not None:
             self._service.renew(self._settings)
         if self._door is None or self._app is None:
@@ -231,16 +230,6 @@ class _Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _followed(mine: _T, before: _T, after: _T) -> _T:
-    """`mine` with what changed between two configurations; what was given in their stead stays."""
-    changed = {
-        field.name: getattr(after, field.name)
-        for field in fields(mine)
-        if getattr(mine, field.name) == getattr(before, field.name)
-    }
-    return replace(mine, **changed)
 
 
 def _http_door(settings: HttpSettings) -> HttpDoor:

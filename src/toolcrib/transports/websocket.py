@@ -66,11 +66,8 @@ class _Socket:
         self._max_bytes = max_bytes
         self.ended: asyncio.Future[_Ended | None] = asyncio.get_running_loop().create_future()
         """Done when the client has gone, or this side wants to end it."""
-        self.out: Outgoing | Direct
-        if line is None:
-            self.out = Outgoing(self._send_text, gone=self._gone)
-        else:
-            self.out = Direct(line.write, gone=self._gone)
+        self.direct = None if line is None else Direct(line.write, gone=self._gone)
+        self.out = self.direct or Outgoing(self._send_text, gone=self._gone)
         self._late: tuple[float, int] | None = None
         """Since when, and behind how many messages, a client that fell behind takes nothing."""
 
@@ -228,8 +225,8 @@ async def serve_websocket(
     sockets = _sockets.get(service) or _sockets.setdefault(service, _Sockets())
     sockets.open.add(both)
     reading: Reading | End
-    if line is not None and isinstance(socket.out, Direct):
-        reading = End(socket, socket.out, connection, line)
+    if line is not None and socket.direct is not None:
+        reading = End(socket, socket.direct, connection, line)
         line.open(reading, limit)
     else:
         reading = Reading(connection, socket.out, socket.next, socket.over)

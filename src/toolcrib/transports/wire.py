@@ -107,17 +107,3 @@ METHODS: dict[str, Method] = _rows(
       "Read the configuration again; a wrong one changes nothing.", "admin"),
 )  # fmt: skip
 """Every method, in the order of the documentation."""
-
-
-NOTIFICATIONS: dict[str, str] = {
-    "event": "Host to client: `{subscription, event, resume}`, one event of a subscription.",
-    "event.dropped": "Host to client: `{subscription, reason, resume}`; that one has ended.",
-    "call.progress": "Host to client: `{call_id, id, fraction, message}` of a call made here.",
-    "approval.requested": "Host to client: `{approval}`, a call made here waits for a person.",
-    "approval.decided": "Host to client: `{approval}`, and now it is answered.",
-    "tools.changed": "Host to client: the list of tools is not what it was.",
-    "client.cancel": "Host to client: `{call_id}`; the answer to that `client.call` is not wanted.",
-    "client.progress": "Client to host: `{call_id, fraction, message}` of a `client.call`.",
-    "calls.cancel": "Client to host: as the method, or `{request: ID}` for a call made here.",
-}
-"""What is sent without an answer."""

@@ -95,6 +95,18 @@ def test_questions_and_changes(make_fact: Callable[..., Event]) -> None:
 HOSTILE = "a\x1b[2Jb\nc\rd\u202ee\u200bf\x9bg\U000e0041h\u2028i\x07"
 
 
+def test_an_answer_is_one_plain_line(make_fact: Callable[..., Event]) -> None:
+    stream = io.StringIO()
+    told = {"request": "a1", "tool": "deploy", "principal": "ci", "wait_s": 4.7001}
+    allowed = make_fact(
+        "approval.decided", "c1", **told, state="allowed", by="ann", reach="session", note="go"
+    )
+    expired = make_fact("approval.decided", "c1", **told, state="expired", reach="once")
+    first, second = lines(HumanLog(stream), stream, [allowed, expired])
+    assert first[8:] == "  allowed  deploy  by ann  for ci  reaches session  go  a1  c1"
+    assert second[8:] == "  expired  deploy  for ci  a1  c1"
+
+
 def test_control_characters_are_escaped(make_call: Make, make_fact: Callable[..., Event]) -> None:
     events = make_call(status="error", reason="tool_error", message=HOSTILE, tool=HOSTILE)
     events += [make_fact("tool.log", HOSTILE, message=HOSTILE)]

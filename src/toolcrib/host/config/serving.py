@@ -169,7 +169,12 @@ HTTP = Section(
             default=str(_HTTP.queue),
         ),
         Setting(name="docs", kind=FLAG, doc="whether /docs shows the HTTP API", default="true"),
-        Setting(name="console", kind=FLAG, doc="whether the web console is served", default="true"),
+        Setting(
+            name="console",
+            kind=FLAG,
+            doc="whether a web console is served; this version has none yet",
+            default="true",
+        ),
     ),
     _build_http,
 )

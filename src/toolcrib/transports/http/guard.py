@@ -86,7 +86,7 @@ class Guard:
             )
         origin = head.get(b"origin")
         if origin is not None:
-            if origin.lower() not in self._origins and not self._is_same(origin, host, scope):
+            if origin.lower() not in self._origins and not self._is_same(origin, host):
                 raise Fault(
                     "origin_refused",
                     "pages of that origin may not call; serve.http.origins lists those that may",
@@ -112,7 +112,7 @@ class Guard:
         name = _bracketed(server[0]).encode()
         return host in (name, b"%s:%d" % (name, server[1]))
 
-    def _is_same(self, origin: bytes, host: bytes | None, scope: Mapping[str, Any]) -> bool:
+    def _is_same(self, origin: bytes, host: bytes | None) -> bool:
         """Whether a page that came from the very address that was reached calls it."""
         if host is None or host.lower() in self._hosts:
             return False

@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import apply_mask
 from websockets.protocol import OPEN
 
 from toolcrib.transports.http.connection import Socket
 from toolcrib.transports.websocket import LINE, End
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # it is built where there is a compiler
+    from websockets.utils import apply_mask
 
 _TEXT = 0x81
 """The first byte of a text frame that is a whole message."""
@@ -89,6 +93,8 @@ class DirectSocket(Socket):
             length, start = data[1] - 0x80, 6
             if length == 126:
                 length, start = data[2] << 8 | data[3], 8
+            elif length == 127:  # longer ones are no better for it
+                length = -1
             if size == start + length and 0 <= length <= self._limit and self._between_messages():
                 text = apply_mask(data[start:], data[start - 4 : start])
                 if text.isascii():

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from toolcrib.core.units import did_you_mean
 from toolcrib.transports.caller import Caller
-from toolcrib.transports.faults import Fault
+from toolcrib.transports.http.answers import Receive, Send
 from toolcrib.transports.replay import Seen
 
 if TYPE_CHECKING:
     from toolcrib.transports.events import View
     from toolcrib.transports.service import Service
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 RETRY_MS = 2000
 """When a client that lost its connection comes again, in milliseconds."""
-_QUERY = ("types", "call_id", "after")
 _LONGEST = 65_536
 """Bytes that are sent in one go, when much waits."""
 _HEADERS = [
@@ -52,11 +46,6 @@ async def serve_events(
     `Last-Event-ID` counts instead of `after`. `cut` breaks the connection off, where the server can
     do that. Raises `Fault` before anything was sent.
     """
-    for name in query:
-        if name not in _QUERY:
-            close = did_you_mean(name, _QUERY)
-            words = f" Did you mean {close}?" if close else ""
-            raise Fault("invalid_request", f"there is no parameter {name[:100]!r}.{words}")
     types = [part.strip() for part in query["types"].split(",")] if query.get("types") else None
     view = service.hub.view(
         caller,

@@ -9,14 +9,14 @@ import pwd
 import re
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakSet
 
-from toolcrib.core.serving import HttpSettings, ServeSettings, TokenSettings
+from toolcrib.core.serving import ServeSettings, TokenSettings, followed
 from toolcrib.errors import ConfigError
 from toolcrib.host.config.serving import tokens_file
 from toolcrib.host.host import ToolHost
@@ -179,8 +179,8 @@ class Identity:
         """Take over what the configuration changed; what was given in its stead stays."""
         before, after = self._config.serving, self._host.config.serving
         self._config = self._host.config
-        http = _followed(self._settings.http, before.http, after.http)
-        settings = _followed(self._settings, before, after)
+        http = followed(self._settings.http, before.http, after.http)
+        settings = followed(self._settings, before, after)
         try:
             self.renew(replace(settings, http=http))
         except ConfigError as error:
@@ -288,16 +288,6 @@ class Identity:
 
 def _key(authorization: bytes | None) -> bytes | None:
     return None if authorization is None else sha256(authorization).digest()
-
-
-def _followed(mine: Any, before: Any, after: Any) -> Any:
-    """`mine` with what changed between two configurations, where it was as the first says."""
-    changed = {
-        field.name: getattr(after, field.name)
-        for field in fields(HttpSettings if isinstance(mine, HttpSettings) else ServeSettings)
-        if field.name != "http" and getattr(mine, field.name) == getattr(before, field.name)
-    }
-    return replace(mine, **changed)
 
 
 def _user(uid: int) -> str:

@@ -317,6 +317,7 @@ from toolcrib.transports.serving import new_loop, serve
 @tool(effects=["read"])
 async def slow(seconds: float) -> str:
     "Take some time."
+    print("begun", flush=True)
     await asyncio.sleep(seconds)
     return "done"
 
@@ -355,7 +356,7 @@ class TestSignals:
     async def test_it_ends_in_order(self, number) -> None:
         process, wire, port = await self.start("5s")
         await wire.send(self.request(port, 0.6))
-        await asyncio.sleep(0.2)
+        assert await process.stdout.readline() == b"begun\n"
         process.send_signal(number)
         assert (await wire.reply()).json()["output"] == "done"
         out, _ = await asyncio.wait_for(process.communicate(), 10)
@@ -365,7 +366,7 @@ class TestSignals:
     async def test_asked_twice_it_ends_at_once(self) -> None:
         process, wire, port = await self.start("60s")
         await wire.send(self.request(port, 60))
-        await asyncio.sleep(0.2)
+        assert await process.stdout.readline() == b"begun\n"
         process.send_signal(signal.SIGINT)
         await asyncio.sleep(0.3)
         assert process.returncode is None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from executing import until
-from toolcrib.transports.outgoing import MUCH, Outgoing
+from toolcrib.transports.outgoing import MUCH, Direct, Outgoing
 
 
 class Wire:
@@ -95,3 +96,75 @@ async def test_closing_lets_everybody_go() -> None:
     await waiting
     await out.finish(0.01)
     assert wire.gone == []
+
+
+class Network:
+    """Takes what is written in one go."""
+
+    def __init__(self, **given: Any) -> None:
+        self.writes: list[list[bytes]] = []
+        self.gone: list[str] = []
+        self.out = Direct(self._write, gone=self.gone.append, **given)
+
+    def _write(self, frames: Sequence[bytes]) -> None:
+        self.writes.append(list(frames))
+
+
+async def test_direct_messages_of_one_moment_are_written_together() -> None:
+    network, other = Network(), Network()
+    network.out.give(b"1", False)
+    other.out.push(b"a")
+    network.out.push(b"2")
+    assert network.writes == []
+    await asyncio.sleep(0)
+    assert (network.writes, other.writes) == ([[b"1", b"2"]], [[b"a"]])
+    assert (network.out.waiting, network.out.taken) == (0, 2)
+
+
+async def test_direct_messages_wait_while_the_network_is_full() -> None:
+    network = Network()
+    network.out.pause()
+    for text in (b"1", b"2"):
+        network.out.push(text)
+    await asyncio.sleep(0)
+    assert (network.writes, network.out.waiting, network.out.taken) == ([], 2, 0)
+    network.out.resume()
+    assert (network.writes, network.out.waiting, network.out.taken) == ([[b"1", b"2"]], 0, 2)
+
+
+async def test_a_direct_client_that_does_not_read_is_given_up() -> None:
+    network = Network(most=1000)
+    network.out.pause()
+    for _ in range(12):
+        network.out.push(b"x" * 100)
+    assert network.gone == ["slow_reader"]
+    assert (network.out.closed, network.out.waiting) == (True, 0)
+    network.out.push(b"more")
+    network.out.resume()
+    assert (network.writes, network.gone) == ([], ["slow_reader"])
+
+
+async def test_direct_room_and_end_come_with_reading() -> None:
+    network = Network()
+    await network.out.room()
+    network.out.pause()
+    network.out.push(b"x" * MUCH)
+    room = asyncio.ensure_future(network.out.room())
+    end = asyncio.ensure_future(network.out.finish(20))
+    await asyncio.sleep(0.01)
+    assert not room.done()
+    assert not end.done()
+    network.out.resume()
+    await asyncio.gather(room, end)
+
+
+async def test_one_that_cannot_be_written_to_does_not_stop_the_others() -> None:
+    def broken(frames: Sequence[bytes]) -> None:
+        raise OSError
+
+    network = Network()
+    out = Direct(broken, gone=network.gone.append)
+    out.push(b"1")
+    network.out.push(b"2")
+    await asyncio.sleep(0)
+    assert network.writes == [[b"2"]]

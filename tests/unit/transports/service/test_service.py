@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from toolcrib import Principal, ToolContext, ToolHost, tool
+from toolcrib.core.events import Event
 from toolcrib.core.result import ToolResult
 from toolcrib.core.serving import ServeSettings, SessionSettings
 from toolcrib.transports.caller import Caller
@@ -314,6 +315,10 @@ async def test_sessions_name_and_never_authorise(service: Service) -> None:
         bob, "tools.call", {"name": "add", "arguments": {"a": 1, "b": 2}, "session": opened.id}
     )
     assert stolen.reason == "unauthenticated"
+    never = await service.handle(
+        bob, "tools.call", {"name": "add", "arguments": {"a": 1, "b": 2}, "session": "s0"}
+    )
+    assert stolen.error.message.replace(opened.id, "s0") == never.error.message
     used = await service.handle(
         ann, "tools.call", {"name": "add", "arguments": {"a": 1, "b": 2}, "session": opened.id}
     )
@@ -364,6 +369,43 @@ async def test_sessions_expire_idle_and_in_any_case() -> None:
     clock.now += 90
     assert await used(first) == "unauthenticated", "its whole time is over"
     assert (await refused(service, who, "sessions.get", {"id": first})).reason == "not_found"
+    await service.stop()
+
+
+async def test_nobody_else_keeps_a_session_open() -> None:
+    clock = Clock()
+    service = Service(
+        ToolHost([add], clock=clock), ServeSettings(sessions=SessionSettings(idle=100))
+    )
+    await service.start()
+    opened = (await service.handle(caller("ann", profile=None), "sessions.open")).id
+    call = {"name": "add", "arguments": {"a": 1, "b": 2}, "session": opened}
+    clock.now += 90
+    stolen = await service.handle(caller("bob", profile=None), "tools.call", call)
+    assert stolen.reason == "unauthenticated"
+    clock.now += 90
+    late = await service.handle(caller("ann", profile=None), "tools.call", call)
+    assert late.reason == "unauthenticated"
+    await service.stop()
+
+
+async def test_a_session_that_nobody_asks_for_ends_by_itself() -> None:
+    clock = Clock()
+    host = ToolHost([add], clock=clock)
+    # How often it is looked for follows from the shorter of the two, in real seconds.
+    service = Service(host, ServeSettings(sessions=SessionSettings(idle=0.02, absolute=250)))
+    await service.start()
+    opened = (await service.handle(caller(profile=None), "sessions.open")).id
+    closed = asyncio.Event()
+
+    def hear(event: Event) -> None:
+        if (event.type, event.data.get("session")) == ("session.closed", opened):
+            closed.set()
+
+    host.on_event(hear)
+    clock.now += 1
+    await asyncio.wait_for(closed.wait(), 10)
+    assert opened not in host.callers.sessions
     await service.stop()
 
 
