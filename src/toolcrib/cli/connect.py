@@ -23,9 +23,7 @@ from toolcrib.core.units import did_you_mean
 if TYPE_CHECKING:
     from toolcrib.core.serving import HttpSettings
 
-_NOT_YET = (
-    "Note: this version does not answer at /mcp yet; the client finds the tools once it does."
-)
+_NOT_YET = "Note: this version does not answer at /mcp yet; clients find the tools once it does."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?").fullmatch
 _USUAL = "http://127.0.0.1:8700"

@@ -112,7 +112,12 @@ class Parts:
         return self.pipeline.new_id()
 
     async def drain(self, seconds: float) -> None:
-        """Wait for running calls; those that take too long are cancelled."""
+        """Wait for running calls; those that take too long are cancelled. What waits for a person
+        ends at once: the question stays, and an equal call finds its answer."""
+        for wheel in list(self.pipeline.wheels.values()):
+            for flight in list(wheel.running):
+                if flight.decision.verdict == "ask" and not flight.attempt:
+                    wheel.stop(flight, "host_stopping")
         await self._quiet(seconds)
         for wheel in list(self.pipeline.wheels.values()):
             for flight in list(wheel.running):
