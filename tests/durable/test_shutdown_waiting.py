@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from toolcrib import ToolHost, tool
+from toolcrib import ApprovalRequest, ToolHost, tool
 
 CONFIG = {
     "version": 1,
@@ -23,15 +23,22 @@ def deploy(env: str) -> str:
     return env
 
 
+async def asked(host: ToolHost) -> list[ApprovalRequest]:
+    async with asyncio.timeout(10):
+        while True:
+            found = await host.approvals.list()
+            if found:
+                return found
+            await asyncio.sleep(0.01)
+
+
 async def test_what_waits_for_a_person_ends_at_once_and_its_question_stays(tmp_path: Path) -> None:
     ran.clear()
     store = f"sqlite:{tmp_path / 'trail.db'}"
     host = ToolHost([deploy], config=CONFIG, store=store)
     await host.start()
     calling = asyncio.ensure_future(host.call("deploy", {"env": "prod"}))
-    async with asyncio.timeout(10):
-        while not (pending := await host.approvals.list()):
-            await asyncio.sleep(0.01)
+    pending = await asked(host)
     began = time.monotonic()
     await host.stop()
     assert time.monotonic() - began < 20, "it waited for the drain"
