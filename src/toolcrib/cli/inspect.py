@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolcrib.cli.options import UsualGroup, caller, common
-from toolcrib.cli.output import many, put, put_json, say, table
+from toolcrib.cli.output import Mistake, many, put, put_json, say, table
 
 if TYPE_CHECKING:
     from toolcrib.cli.source import Source
@@ -20,7 +20,7 @@ _EFFECTS = ("read", "write", "destructive", "egress", "execute")
 
 @click.group(cls=UsualGroup)
 def tools() -> None:
-    """List tools; show NAME; check."""
+    """List tools; search WORD; show NAME; check."""
 
 
 @tools.command("list")
@@ -85,6 +85,38 @@ def _put_tools(found: list[Listed]) -> None:
     table(columns, rows)
     for message, count in down.items():
         say(f"{many(count, 'tool')} unavailable: {message}")
+
+
+@tools.command("search")
+@click.argument("words", nargs=-1, required=True, metavar="WORD...")
+@click.option("--limit", type=click.IntRange(1, 1000), default=10, help="The best so many.")
+@caller
+@common
+def search_tools(
+    words: tuple[str, ...],
+    limit: int,
+    profile: str | None,
+    who: str | None,
+    source: Source,
+    as_json: bool,
+) -> int:
+    """The tools that fit some words best, among those that may be called."""
+    from toolcrib.catalog.search import search
+
+    every, missing = source.tools(profile=profile, who=who)
+    try:
+        found = search(every, " ".join(words), limit)
+    except ValueError as error:
+        raise Mistake(f"{error}. Give words such as a tool's name") from None
+    if as_json:
+        put_json([tool.to_dict() | {"score": score} for score, tool in found])
+    elif not found:
+        say("No tool fits. `toolcrib tools` lists all that may be called.")
+    else:
+        _put_tools([tool for _, tool in found])
+    for missed in missing:
+        say(missed)
+    return 0 if found else 1
 
 
 @tools.command("show")

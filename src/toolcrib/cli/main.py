@@ -20,7 +20,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Run the host: HTTP, WebSocket, a unix socket, or stdio."),
     "call": ("run", "One call through the whole pipeline."),
     "explain": ("run", "Who may, and why; nothing runs."),
-    "tools": ("inspect", "List tools; show NAME; check."),
+    "tools": ("inspect", "List tools; search WORD; show NAME; check."),
     "calls": ("calls", "Recent calls; show ID, the trail of one call; cancel ID; tail."),
     "approvals": ("people", "What waits for a person; show ID; watch; allow ID; deny ID."),
     "grants": ("grants", "What is remembered of approvals; revoke ID."),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-import msgspec
-
+from toolcrib.catalog.search import search as search_tools
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import NotFound
 from toolcrib.host.host import ToolHost
@@ -23,12 +21,6 @@ from toolcrib.transports.models import (
     ToolView,
 )
 from toolcrib.transports.sessions import entered
-
-LONGEST_QUERY = 1000
-"""Characters; every word is looked for in every tool."""
-_WORD = re.compile(r"[a-z0-9]+").findall
-_SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])").sub
-_NAME, _TITLE, _TAG, _TEXT = 4.0, 3.0, 2.0, 1.0
 
 
 def tool_view(
@@ -126,58 +118,16 @@ def page(tools: Sequence[Tool], asked: ToolsList, missing: Sequence[str] = ()) -
     )
 
 
-class _Weighed(msgspec.Struct, order=True):
-    minus: float
-    name: str
-
-
 def search(tools: Sequence[Tool], query: str, limit: int) -> ToolsFound:
-    """Those whose name, title, tags or description hold the words; names weigh most."""
+    """Those that fit the words best. Raises `Fault`."""
     if not 1 <= limit <= MOST_LISTED:
         raise Fault("invalid_request", f"limit is {limit}; it can be 1 to {MOST_LISTED}")
-    if len(query) > LONGEST_QUERY:
-        raise Fault("invalid_request", f"query is over {LONGEST_QUERY} characters")
-    words = dict.fromkeys(_words(query))
-    if not words:
-        raise Fault("invalid_request", "query has no word in it")
-    known = {tool.name: tool for tool in tools}
-    found: list[_Weighed] = []
-    for name, tool in known.items():
-        score = _score(tool.spec, words)
-        if score:
-            found.append(_Weighed(-score, name))
-    best = sorted(found)[:limit]
+    try:
+        found = search_tools(tools, query, limit)
+    except ValueError as error:
+        raise Fault("invalid_request", str(error)) from None
     return ToolsFound(
         tools=[
-            Found(
-                tool=tool_view(known[hit.name].spec, known[hit.name].unavailable), score=-hit.minus
-            )
-            for hit in best
+            Found(tool=tool_view(tool.spec, tool.unavailable), score=score) for score, tool in found
         ]
     )
-
-
-def _words(text: str) -> list[str]:
-    return _WORD(_SPLIT(" ", text).lower())
-
-
-def _score(spec: ToolSpec, words: dict[str, None]) -> float:
-    fields = (
-        (_NAME, _words(spec.name)),
-        (_TITLE, _words(spec.title or "")),
-        (_TAG, [w for tag in (*spec.tags, spec.category or "") for w in _words(tag)]),
-        (_TEXT, _words(spec.description)),
-    )
-    score, hits = 0.0, 0
-    for word in words:
-        best = max((weight * _fit(word, among) for weight, among in fields), default=0.0)
-        score += best
-        hits += best > 0
-    return score * hits / len(words)
-
-
-def _fit(word: str, among: Sequence[str]) -> float:
-    """1 for the word itself, less for one that begins with it."""
-    if word in among:
-        return 1.0
-    return 0.5 if any(other.startswith(word) for other in among) else 0.0
