@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.version import __version__ as __version__
-
 _HOME = {
     "ApprovalDecision": "core.approval",
     "ApprovalRequest": "core.approval",
@@ -77,6 +75,7 @@ if TYPE_CHECKING:
     from toolcrib.core.spec import ToolScope as ToolScope
     from toolcrib.core.spec import ToolSpec as ToolSpec
     from toolcrib.core.spec import ToolTemplate as ToolTemplate
+    from toolcrib.core.version import __version__ as __version__
     from toolcrib.errors import CallDenied as CallDenied
     from toolcrib.errors import CallError as CallError
     from toolcrib.errors import ConfigError as ConfigError
@@ -97,7 +96,7 @@ __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
+    home = "core.version" if name == "__version__" else _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'toolcrib' has no attribute {name!r}")
     from importlib import import_module
