@@ -107,7 +107,8 @@ class Calls:
         if task.done():
             return task.result()
         state = await self.state(call_id)
-        return await task if state is None else state
+        # Shielded: others may wait for the same call, and who leaves must not end it for them.
+        return await asyncio.shield(task) if state is None else state
 
     # One run for one key.
 
@@ -147,7 +148,15 @@ class Calls:
             return await self._wait(task, call_id, request.wait)
         if found is not None and found.result is not None:
             return msgspec.json.decode(found.result, type=ToolResult)
-        return await self.get(caller, call_id, request.wait)
+        try:
+            return await self.get(caller, call_id, request.wait)
+        except Fault as fault:
+            if fault.reason != "not_found":
+                raise
+            # Its host was killed before anything of it was written; it is not run again for that.
+            text = "a call with this key was begun, and how it ended is not known"
+            failure = Failure(reason="outcome_unknown", message=text)
+            return ToolResult(call_id=call_id, status="error", error=failure)
 
     async def _remember(self, call_id: str, result: ToolResult) -> None:
         """Write down what a keyed call came to, for those who ask after a restart."""

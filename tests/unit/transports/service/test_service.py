@@ -14,6 +14,7 @@ from toolcrib.core.events import Event
 from toolcrib.core.result import ToolResult
 from toolcrib.core.serving import ServeSettings, SessionSettings
 from toolcrib.transports.caller import Caller
+from toolcrib.transports.calls import keyed_id
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.methods import HANDLERS
 from toolcrib.transports.models import CallState
@@ -445,3 +446,30 @@ async def test_changed_limits_hold_for_the_next_session(service: Service) -> Non
     service.renew(ServeSettings(sessions=SessionSettings(per_principal=1)))
     await service.handle(caller(), "sessions.open")
     assert (await refused(service, caller(), "sessions.open")).reason == "too_many_sessions"
+
+
+async def test_a_key_whose_call_was_lost_is_not_run_again(tmp_path: Any) -> None:
+    """The host was killed between the entry of the key and the first record of the call."""
+    runs.clear()
+    params = {"name": "count", "arguments": {"word": "lost"}, "key": "k1"}
+    host = ToolHost([count], store=f"sqlite:{tmp_path / 'trail.db'}")
+    service = Service(host)
+    await service.start()
+    who = caller(profile=None)
+    asked = msgspec.convert(params, METHODS["tools.call"].request)
+    lost = service.calls._first(who, asked, keyed_id(who, "k1"))  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+    assert await lost is None
+    result = await service.handle(who, "tools.call", params)
+    assert (result.status, result.reason) == ("error", "outcome_unknown")
+    assert runs == []
+    await service.stop()
+
+
+async def test_who_leaves_does_not_end_a_call_that_others_wait_for(service: Service) -> None:
+    calls = service.calls
+    ending: asyncio.Future[ToolResult] = asyncio.get_running_loop().create_future()
+    waits = asyncio.ensure_future(calls._wait(ending, "c-nowhere", 0.0))  # pyright: ignore[reportPrivateUsage]
+    await asyncio.sleep(0.01)
+    waits.cancel()
+    await asyncio.gather(waits, return_exceptions=True)
+    assert not ending.cancelled()
