@@ -7,12 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import types
 from asyncio import CancelledError, Future, Task
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Work = Coroutine[Any, Any, None]
+
+
+@types.coroutine
+def going_on(work: Coroutine[Any, Any, T], waiting: Any) -> Generator[Any, Any, T]:
+    """Go on with work that was begun by hand, by `send(None)`, and gave what it waits for."""
+    try:
+        while True:
+            try:
+                sent = yield waiting
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:
+                waiting = work.throw(error)
+            else:
+                waiting = work.send(sent)
+    except StopIteration as ended:
+        return ended.value
 
 
 class _EagerTasks:

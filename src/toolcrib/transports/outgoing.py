@@ -149,7 +149,7 @@ class Outgoing:
             self._gone(why)
 
 
-class _Round:
+class Round:
     """What is written when the loop turns, for all clients: first everything is read and done that
     came in this moment, then it is answered. One after the other, each answer would wake its
     client in between."""
@@ -176,11 +176,11 @@ _last = threading.local()
 """The round of the loop that this thread used last."""
 
 
-def round_of(loop: asyncio.AbstractEventLoop) -> _Round:
+def round_of(loop: asyncio.AbstractEventLoop) -> Round:
     """The one of this loop, which is the running one."""
-    found: _Round | None = getattr(_last, "round", None)
+    found: Round | None = getattr(_last, "round", None)
     if found is None or found.loop is not loop:
-        found = _last.round = _Round(loop)
+        found = _last.round = Round(loop)
     return found
 
 

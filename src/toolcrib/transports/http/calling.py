@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, cast
 
 import msgspec
 
+from toolcrib.core.result import ToolResult
 from toolcrib.core.serving import HttpSettings
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.calls import Calls
+from toolcrib.transports.eager import going_on
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import (
     JSON_HEAD,
@@ -22,7 +24,7 @@ from toolcrib.transports.http.answers import (
     retry_headers,
     status_of,
 )
-from toolcrib.transports.http.body import check_type, parse_body, read_body
+from toolcrib.transports.http.body import check_type, parse_body, quickly, read_body
 from toolcrib.transports.http.exchange import Exchange
 from toolcrib.transports.http.query import read_query
 from toolcrib.transports.http.waiting import Clock, Turn, wanted_wait
@@ -47,7 +49,7 @@ _NOTHING = Rest()
 class _Turn(Turn):
     """A call's turn, with how its request is answered before the call ends."""
 
-    __slots__ = ("_exchange", "_send", "_wait")
+    __slots__ = ("_exchange", "_send", "wait")
 
     def __init__(
         self,
@@ -63,13 +65,13 @@ class _Turn(Turn):
         self._calls = calls
         self._exchange = exchange
         self._send = send
-        self._wait = wait
+        self.wait = wait
 
     async def tell(self, state: CallState) -> None:
         """Answer 202: where to ask, and how far the call is."""
         if self._exchange is not None:
             self._exchange.gone = None
-        headers = [*_told(state.call_id, self._wait), *_where(state)]
+        headers = [*_told(state.call_id, self.wait), *_where(state)]
         await reply(self._send, 202, encode(state), headers)
 
 
@@ -115,46 +117,56 @@ class Calling:
             await self._keyed(caller, name, arguments, rest, key, wait, send)
             return
 
+        await self._run(caller, name, arguments, rest, wait, exchange, receive, send)
+
+    def quick(
+        self, caller: Caller, name: str, body: bytes, exchange: Exchange
+    ) -> Coroutine[Any, Any, None] | None:
+        """The work of a call whose request says nothing but its arguments, as most do; None when
+        it has to be looked at closely."""
+        value: Any = quickly(body) if len(body) <= self.settings.max_body else None
+        if type(value) is not dict or len(cast("Any", value)) != 1:
+            return None
+        arguments: Any = cast("dict[str, Any]", value).get("arguments")
+        if type(arguments) is not dict:
+            return None
+        given = cast("dict[str, Any]", arguments)
+        receive: Any = exchange.receive
+        send: Any = exchange.send
+        return self._run(caller, name, given, _NOTHING, None, exchange, receive, send)
+
+    async def _run(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: dict[str, Any] | None,
+        rest: Rest,
+        wait: tuple[float, bool] | None,
+        exchange: Exchange | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         service = self._service
         call_id = service.new_call_id()
-        turn = _Turn(service.calls, call_id, exchange, send, wait)
-        clock = self._clock
-        if clock is None:
-            clock = self._clock = Clock(asyncio.get_running_loop())
-        timer = watcher = None
-        if exchange is not None:
-            exchange.gone = turn.left
-        else:
-            watcher = asyncio.ensure_future(_watch(receive, turn.left))
-        if wait is None:
-            clock.add(turn, settings.wait)
-        else:
-            timer = clock.add_own(turn, wait[0])
+        work = service.place(
+            caller,
+            name,
+            arguments,
+            session=rest.session,
+            profile=rest.profile,
+            timeout=rest.timeout,
+            call_id=call_id,
+        )
         try:
-            result = await service.place(
-                caller,
-                name,
-                arguments,
-                session=rest.session,
-                profile=rest.profile,
-                timeout=rest.timeout,
-                call_id=call_id,
-            )
-            waited_for = turn.end(caller.principal.name, result)
-        finally:
-            turn.answered = True
-            if turn.kept is not None:
-                turn.kept.cancel()  # does nothing when the result is kept
-            if timer is not None:
-                timer.cancel()
-            else:
-                clock.remove(turn)
-            if exchange is not None:
-                exchange.gone = None
-            if watcher is not None:
-                watcher.cancel()
-        if not waited_for:
-            return
+            waits_for = work.send(None)
+        except StopIteration as ended:
+            # It never waited, as most do: nobody could leave or lose patience meanwhile.
+            result: ToolResult = ended.value
+        else:
+            turn = _Turn(service.calls, call_id, exchange, send, wait)
+            result = await self._patiently(turn, going_on(work, waits_for), exchange, receive)
+            if not turn.end(caller.principal.name, result):
+                return
         body = encode(result)
         if exchange is not None and result.error is None and wait is None:
             # The common ending, written without a detour.
@@ -163,6 +175,43 @@ class Calling:
                 return
         headers = [*_told(result.call_id, wait), *retry_headers(result)]
         await reply(send, status_of(result), body, headers)
+
+    async def _patiently(
+        self,
+        turn: _Turn,
+        work: Awaitable[ToolResult],
+        exchange: Exchange | None,
+        receive: Receive,
+    ) -> ToolResult:
+        """The result of a call that waits for something, for as long as its client does."""
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = Clock(asyncio.get_running_loop())
+        timer = watcher = None
+        if exchange is not None:
+            exchange.gone = turn.left
+        else:
+            watcher = asyncio.ensure_future(_watch(receive, turn.left))
+        if turn.wait is None:
+            clock.add(turn, self.settings.wait)
+        else:
+            timer = clock.add_own(turn, turn.wait[0])
+        try:
+            return await work
+        except BaseException:
+            if turn.kept is not None:
+                turn.kept.cancel()
+            raise
+        finally:
+            turn.answered = True
+            if timer is not None:
+                timer.cancel()
+            else:
+                clock.remove(turn)
+            if exchange is not None:
+                exchange.gone = None
+            if watcher is not None:
+                watcher.cancel()
 
     async def _keyed(
         self,

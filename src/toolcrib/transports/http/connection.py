@@ -12,14 +12,16 @@ from urllib.parse import unquote
 
 import httptools
 import msgspec
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import JSON_HEAD, refuse
-from toolcrib.transports.http.exchange import CONNECTION, Exchange, hang_up
+from toolcrib.transports.http.exchange import CONNECTION, Exchange, Turning, hang_up
 from toolcrib.transports.http.listening import is_loopback
 from toolcrib.transports.identity.identity import Peer
+from toolcrib.transports.outgoing import round_of
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.server import HttpDoor
@@ -49,6 +51,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(server.config, server.state, {}, server.loop)
         self.owner = server
         self._app = server.http
+        self._quick = server.quick
         self.door = door
         """`http` or `unix`."""
         self.peer: Peer | None = None
@@ -57,6 +60,8 @@ class Connection(HttpToolsProtocol):
         """Whether both ends are this machine's."""
         self.running: Exchange | None = None
         """The request that is being answered; more may be queued behind it."""
+        self._unbegun: Exchange | None = None
+        """The running one, until all that came with it is read."""
         self.deaf = False
         """Nothing more is read: what came was wrong."""
         self._waits_since = 0.0
@@ -71,6 +76,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
+        turning: Any = Turning(transport, round_of(self.loop))
+        self.transport = turning
         self._waits_since = self.loop.time()
         if self.door == "unix":
             self.peer = peer_of(transport)
@@ -104,6 +111,13 @@ class Connection(HttpToolsProtocol):
         else:
             if self._in_head and self._head_bytes > self.owner.settings.max_headers:
                 self.refuse(Fault("head_too_large"))
+        if self._unbegun is not None:
+            exchange, self._unbegun = self._unbegun, None
+            work = None if exchange.more_body else self._quick(self, exchange)
+            task = self.owner.starter.start(work or exchange.run_asgi(self._app))
+            if task is not None:
+                self.tasks.add(task)
+                task.add_done_callback(self.tasks.discard)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -209,7 +223,7 @@ class Connection(HttpToolsProtocol):
             exchange.keep_alive = False
         self.cycle = exchange
         if self.running is None or self.running.response_complete:
-            self._start(exchange, self._app)
+            self.running = self._unbegun = exchange
         else:
             if len(self.pipeline) >= MOST_PILED:
                 text = f"over {MOST_PILED} requests without waiting for an answer"
@@ -239,6 +253,21 @@ class Connection(HttpToolsProtocol):
         self.running = exchange
         self._start_asgi_task(exchange, app)
 
+    def on_body(self, body: bytes) -> None:
+        exchange: Any = self.cycle
+        if exchange is None or exchange.response_complete:
+            return
+        exchange.body += body
+        if len(exchange.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        exchange.came()
+
+    def on_message_complete(self) -> None:
+        exchange: Any = self.cycle
+        if exchange is not None and not exchange.response_complete:
+            exchange.more_body = False
+            exchange.came()
+
     def on_response_complete(self) -> None:
         """The next request's turn; the door's sweep closes a connection that stays idle."""
         if self.transport.is_closing():
@@ -257,6 +286,9 @@ class Connection(HttpToolsProtocol):
             self.refuse(Fault("not_a_request", "open a WebSocket on a connection of its own"))
             return
         self._waits_since = 0.0
+        turning: Any = self.transport
+        turning.flush()
+        self.transport = turning.real
         super().handle_websocket_upgrade()
         upgraded = self.transport.get_protocol()
         if isinstance(upgraded, Socket):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import JSON_HEAD
+from toolcrib.transports.outgoing import Round
 
 CONNECTION = "toolcrib.connection"
 """Where a scope of our own server has its connection."""
@@ -41,7 +43,6 @@ class Exchange(RequestResponseCycle):
         self.access_logger = connection.access_logger
         self.access_log = False
         self.default_headers = connection.server_state.default_headers
-        self.message_event = asyncio.Event()
         self.on_response = connection.on_response_complete
         self.disconnected = False
         self.keep_alive = keep_alive
@@ -52,6 +53,19 @@ class Exchange(RequestResponseCycle):
         self.response_complete = False
         self.chunked_encoding = None
         self.expected_content_length = 0
+
+    @cached_property
+    def message_event(self) -> asyncio.Event:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Set when something of the request came. Most requests are there before anybody waits."""
+        event = asyncio.Event()
+        if self.body or not self.more_body or self.disconnected:
+            event.set()
+        return event
+
+    def came(self) -> None:
+        """Wake whoever waits for the request."""
+        if "message_event" in self.__dict__:
+            self.message_event.set()
 
     def whole_body(self) -> bytes | None:
         """The body, if all of it is here already."""
@@ -73,8 +87,9 @@ class Exchange(RequestResponseCycle):
         if not self.keep_alive:
             parts.append(b"connection: close\r\n")
         parts += (head, b"%d\r\n\r\n" % len(body), body)
-        self.transport.write(b"".join(parts))
-        self.message_event.set()
+        later: Any = self.transport
+        later.write_later(b"".join(parts))
+        self.came()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
@@ -85,7 +100,7 @@ class Exchange(RequestResponseCycle):
         if self.response_complete:
             return
         self.disconnected = True
-        self.message_event.set()
+        self.came()
         if self.gone is not None:
             self.gone()
 
@@ -114,12 +129,55 @@ def hang_up(transport: asyncio.Transport) -> None:
     asyncio.get_running_loop().call_later(LINGER, transport.close)
 
 
+class Turning:
+    """A transport that can also write when the loop turns, together with all others: first all is
+    read that came in this moment. One after the other, each answer would wake its client in
+    between."""
+
+    def __init__(self, transport: asyncio.Transport, turn: Round) -> None:
+        self.real = transport
+        self._round = turn
+        self._late: list[bytes] = []
+        self.is_closing = transport.is_closing
+        self.get_extra_info = transport.get_extra_info
+        self.can_write_eof = transport.can_write_eof
+        self.get_protocol = transport.get_protocol
+
+    def write_later(self, data: bytes) -> None:
+        if not self._late:
+            self._round.add(self.flush)
+        self._late.append(data)
+
+    def flush(self) -> None:
+        """Write what waits for the loop to turn."""
+        if self._late:
+            late, self._late = self._late, []
+            self.real.write(b"".join(late))
+
+    def write(self, data: bytes) -> None:
+        self.flush()
+        self.real.write(data)
+
+    def write_eof(self) -> None:
+        self.flush()
+        self.real.write_eof()
+
+    def close(self) -> None:
+        self.flush()
+        self.real.close()
+
+    def abort(self) -> None:
+        self._late.clear()
+        self.real.abort()
+
+
 class _Gentle:
     """A transport that is closed gently."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.write = transport.write
+        self.write_later = transport.write
         self.is_closing = transport.is_closing
 
     def close(self) -> None:

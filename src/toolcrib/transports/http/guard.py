@@ -21,11 +21,15 @@ _ONCE = frozenset(
     (
         b"host", b"origin", b"authorization", b"content-length", b"content-type",
         b"content-encoding", b"transfer-encoding", b"idempotency-key", b"if-none-match",
+        b"last-event-id",
     )
 )  # fmt: skip
-_FORWARDED = (
-    b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto",
-    b"x-real-ip",
+_GUARDED = ("/v1", "/mcp")
+_FORWARDED = frozenset(
+    (
+        b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto",
+        b"x-real-ip",
+    )
 )  # fmt: skip
 
 
@@ -35,7 +39,7 @@ def read_head(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     if len(found) != len(headers):
         seen: set[bytes] = set()
         for name, _ in headers:
-            if name in seen and name in _ONCE:
+            if name in seen and (name in _ONCE or name.startswith(b"mcp-")):
                 raise Fault("not_a_request", f"the header {name.decode('ascii')} stands twice")
             seen.add(name)
     return found
@@ -43,7 +47,7 @@ def read_head(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 def is_forwarded(head: Mapping[bytes, bytes]) -> bool:
     """Whether a proxy passed this on: then the other end of the socket is not the caller's."""
-    return any(name in head for name in _FORWARDED)
+    return not _FORWARDED.isdisjoint(head)
 
 
 class Guard:
@@ -91,8 +95,14 @@ class Guard:
                     "origin_refused",
                     "pages of that origin may not call; serve.http.origins lists those that may",
                 )
-        elif head.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith("/v1"):
+        elif head.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith(
+            ("/v1", "/mcp")
+        ):
             raise Fault("origin_refused", "another site's page may not call")
+
+    def plain(self, head: Mapping[bytes, bytes]) -> bool:
+        """Whether it is clear at once that a request which no page made may pass."""
+        return head.get(b"host") in self._hosts
 
     def shares(self, head: Mapping[bytes, bytes]) -> bytes | None:
         """The origin that may read the answer, where it is another site's."""

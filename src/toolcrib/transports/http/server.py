@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from toolcrib.core.serving import HttpSettings, Listen, Tls
 from toolcrib.errors import ConfigError
+from toolcrib.transports.eager import Starter
 from toolcrib.transports.http.connection import Connection
 from toolcrib.transports.http.listening import most_connections, open_tcp, open_unix, remove_unix
 from toolcrib.transports.http.sockets import DirectSocket
@@ -44,9 +45,12 @@ class HttpDoor:
         self.closing = False
         """Nothing new is accepted, and connections end with their answer."""
         self.loop: asyncio.AbstractEventLoop
+        self.starter: Starter
         self.config: uvicorn.Config
         self.http: Callable[..., Awaitable[None]]
         """What answers requests that are no WebSocket."""
+        self.quick: Callable[..., Coroutine[Any, Any, None] | None]
+        """What answers the plainest of them."""
         self.addresses: tuple[Listen, ...] = ()
         """Where it listens, with the ports it was given."""
         self._tcp: list[socket.socket] = []
@@ -81,7 +85,9 @@ class HttpDoor:
     async def open(self, app: App) -> None:
         """Begin to accept."""
         self.loop = asyncio.get_running_loop()
+        self.starter = Starter()
         self.http = app.http
+        self.quick = app.quick
         asgi: Any = app
         self.config = uvicorn.Config(
             asgi,
@@ -142,6 +148,7 @@ class HttpDoor:
             connection.transport.abort()
         if self._tick is not None:
             self._tick.cancel()
+        self.starter.close()
         await asyncio.sleep(0)
         for server in self._servers:
             await server.wait_closed()

@@ -93,9 +93,14 @@ class Identity:
 
     def known(self, authorization: bytes | None, door: str, loopback: bool) -> Caller | None:
         """The caller, if these credentials were found good a moment ago; None: ask `identify`."""
-        self.look()
+        if self._host.config is not self._config or self._kept.changed():
+            self._follow()
         # The header itself is not kept, only its hash.
-        key = _key(authorization), door, loopback
+        key = (
+            None if authorization is None else sha256(authorization).digest(),
+            door,
+            loopback,
+        )
         found = self._known.get(key)
         if found is None or found.until <= self._time() or found.caller.badge.revoked:
             return None

@@ -1,0 +1,1 @@
+"""The Model Context Protocol in JSON: what is not known here passes through as it is."""
