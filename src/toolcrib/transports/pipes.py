@@ -71,6 +71,7 @@ async def open_writer(fd: int, *, lost: Callable[[], None]) -> Writer:
     made = Writer(lost)
     if _is_pipe(fd):
         file = os.fdopen(fd, "wb", 0)
+        made.use_pipe(fd)
         await asyncio.get_running_loop().connect_write_pipe(lambda: made, file)
     else:
         made.use_file(fd)
@@ -170,6 +171,8 @@ class Writer(asyncio.BaseProtocol):
         self._size = 0
         self._transport: asyncio.WriteTransport | None = None
         self._fd: int | None = None
+        self._pipe = -1
+        """The same for a pipe, which the loop writes to."""
         self._roomless: list[asyncio.Future[None]] = []
         self._gone: asyncio.Future[None] = self._loop.create_future()
         """Done when the transport is closed, and everything was written before."""
@@ -177,6 +180,10 @@ class Writer(asyncio.BaseProtocol):
     def use_file(self, fd: int) -> None:
         """Write to something that never makes anybody wait for long."""
         self._fd = fd
+
+    def use_pipe(self, fd: int) -> None:
+        """Write to this when there is room, beside the loop."""
+        self._pipe = fd
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -200,11 +207,21 @@ class Writer(asyncio.BaseProtocol):
 
     def give(self, frame: bytes, more: bool) -> bool:
         """Write a line: at once, or with those that are ready before the loop turns."""
-        if more or self._lines or self._transport is None or self.waiting or self.closed:
+        transport = self._transport
+        if more or self._lines or transport is None or self.waiting or self.closed:
             self.push(frame, at_once=not more)
-        else:
-            self._transport.write(frame + b"\n")
+        elif not transport.is_closing():
+            self._write_now(transport, frame + b"\n")
         return False
+
+    def _write_now(self, transport: asyncio.WriteTransport, data: bytes) -> None:
+        """Write without the loop, which would do so one turn later; it gets what is left over."""
+        try:
+            data = data[os.write(self._pipe, data) :]
+        except OSError:
+            pass  # full, or nobody reads: the loop finds out which
+        if data:
+            transport.write(data)
 
     def push(self, frame: bytes, at_once: bool = False) -> None:
         """Write a line with those that are ready before the loop turns."""

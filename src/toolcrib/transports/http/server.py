@@ -26,8 +26,10 @@ from toolcrib.transports.http.sockets import DirectSocket
 if TYPE_CHECKING:
     from toolcrib.transports.http.app import App
 
-_TICK = 0.25
-"""Seconds between two looks at the clock."""
+_TICKS = (0.25, 1.0)
+"""Seconds between two looks at the clock, at least and at most."""
+_PING = 30.0
+"""Seconds between two signs of life of a WebSocket."""
 
 
 class HttpDoor:
@@ -95,6 +97,7 @@ class HttpDoor:
             ws=DirectSocket,
             ws_max_size=self.settings.max_body,
             ws_per_message_deflate=False,
+            ws_ping_interval=_PING,
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -155,7 +158,9 @@ class HttpDoor:
 
     def _look(self) -> None:
         """Look at the clock for all connections: a timer for each would be dearer."""
-        self._tick = self.loop.call_later(_TICK, self._look)
+        soonest = min(self.settings.request_timeout, self.settings.keep_alive)
+        tick = min(max(_TICKS[0], soonest / 8), _TICKS[1])
+        self._tick = self.loop.call_later(tick, self._look)
         now = self.loop.time()
         for connection in list(self.state.connections):
             if isinstance(connection, Connection):
