@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from toolcrib.core.link import LINK, InputRefused
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import Failure, ToolResult
 from toolcrib.errors import Denial, ToolcribError
@@ -80,6 +82,8 @@ class ToolContext:
     depth: int = 0
     """0 for a call from outside, 1 for a call made by a tool, and so on."""
     parent_id: str | None = None
+    parent: ToolContext | None = None
+    """The call that made this one."""
     door: str = "python"
     """Through which transport the call came; `python` for calls in process."""
     trace: str | None = None
@@ -196,6 +200,21 @@ class ToolContext:
     def _announce(self, type: str, data: dict[str, Any]) -> None:
         if self.runtime is not None:
             self.runtime.announce(self, type, data)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """While in it, the time is a person's and not the tool's: no clock of the call runs."""
+        return nullcontext()
+
+    async def ask(self, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Put requests of the protocol, by keys of your choice, to the program that made the call,
+        and give its results by the same keys: `{"k": {"method": "elicitation/create", "params":
+        {"message": "Which branch?", "requestedSchema": {…}}}}`. Raises `InputRefused` where it
+        cannot be asked."""
+        link = LINK.get()
+        if link is None:
+            raise InputRefused("whoever made this call cannot be asked")
+        with self.waiting():
+            return await link.ask(requests)
 
     async def call(
         self,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from time import monotonic_ns
+from collections.abc import Generator
+from contextlib import contextmanager
+from time import monotonic, monotonic_ns
 from typing import Any
 
 import msgspec
@@ -60,6 +62,10 @@ class Flight(ToolContext):
     """Why the call was stopped: `timeout`, `cancelled`, `host_stopping`."""
     expires = NEVER
     """When the clock stops it, on the `time.monotonic()` clock."""
+    paused = 0
+    """How many waits for people its clock stands still for."""
+    left = NEVER
+    """Seconds that it had when its clock was stopped."""
     allowed: float | None = None
     """Seconds that an attempt of several may take; told when it took longer."""
     odd = True
@@ -87,6 +93,27 @@ class Flight(ToolContext):
         self.question = request.id
         if request.call_id != self.call_id and self.runtime is not None:
             self.runtime.announce(self, "approval.joined", {"request": request.id})
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """The clocks of the call, and of those that made it, stand still meanwhile."""
+        stopped: list[Flight] = []
+        one: Any = self
+        while isinstance(one, Flight):
+            one.paused += 1
+            if one.paused == 1:
+                one.left = one.expires - monotonic()
+                one.expires = NEVER
+            stopped.append(one)
+            one = one.parent
+        try:
+            yield
+        finally:
+            for one in stopped:
+                one.paused -= 1
+                if not one.paused and one.stop is None:
+                    one.expires = monotonic() + one.left
+                    one.deadline = None if one.left == NEVER else one.expires
 
     def fingerprint(self) -> str:
         """Equal for equal calls: tool and arguments."""

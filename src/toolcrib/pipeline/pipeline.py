@@ -39,7 +39,17 @@ from toolcrib.pipeline.limits import Meter, Refusal, refund, take
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
-from toolcrib.pipeline.shaping import NotJson, cut, cut_blocks, hide, plain, sound, spoken
+from toolcrib.pipeline.shaping import (
+    MARGIN,
+    NotJson,
+    comes_later,
+    cut,
+    cut_blocks,
+    hide,
+    plain,
+    sound,
+    spoken,
+)
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
 
@@ -114,7 +124,8 @@ class Pipeline:
         flight.odd = False
         trail = self.trail
         if parent is not None:
-            flight.parent_id, flight.depth = parent.call_id, parent.depth + 1
+            flight.parent, flight.parent_id = parent, parent.call_id
+            flight.depth = parent.depth + 1
             flight.trace = parent.trace
         seat = plan.seat
         if seat.who is not who or seat.session is not session or seat.door != door:
@@ -369,19 +380,27 @@ class Pipeline:
                 changes["output"] = output
         except NotJson as error:
             return failed(flight, "invalid_output", str(error))
-        if result.status == "ok" and plan.checks_output and not plan.output.is_valid(output):
+        if (
+            result.status == "ok"
+            and plan.checks_output
+            and not plan.output.is_valid(output)
+            and not comes_later(result)
+        ):
             problems = plan.output.problems(output, unknown="is not in the output schema")
             details = {"problems": msgspec.to_builtins(problems[:10])}
             text = "the tool's output does not fit its own schema"
             return failed(flight, "invalid_output", text, details)
-        over = cut(output, encoded, self.settings.max_output)
+        limit = self.settings.max_output
+        if result.truncated is not None:
+            limit += MARGIN  # a call that it made was cut already: there is a mark at its end
+        over = cut(output, encoded, limit)
         if over is not None:
             changes["output"], changes["truncated"] = over
             text = output if isinstance(output, str) else encoded.decode()
             if self._keep(flight.call_id, flight.principal.name, text):
                 changes["metadata"] = {**changes["metadata"], "artifact": flight.call_id}
         if changes.get("content"):
-            blocks = cut_blocks(changes["content"], self.settings.max_output)
+            blocks = cut_blocks(changes["content"], limit)
             if blocks is not None:
                 changes["content"], changes["truncated"] = blocks
         if flight.noted:

@@ -41,6 +41,9 @@ from toolcrib.pipeline.seat import Seat, settle
 NAMED_ONLY = "landlock"
 """The sandbox type that is used only where a profile names it: it leaves more in reach."""
 
+_UNLISTED = frozenset({"tool_disabled", "definition_changed"})
+"""Outages that hide a tool: what was switched off, and what nobody has agreed to."""
+
 SHORT = 0.2
 """Calls with fewer seconds than this get a timer of their own."""
 
@@ -197,7 +200,7 @@ class Plan:
     def listed(self, who: Principal) -> bool:
         """Whether this caller sees the tool: it may call it, or could if it were not down."""
         refused = self.refused(who)
-        return refused is None or (refused is self.outage and refused.reason != "tool_disabled")
+        return refused is None or (refused is self.outage and refused.reason not in _UNLISTED)
 
     def take_seat(self, who: Principal, session: Any, door: str) -> Seat:
         """What is known about this caller's calls before they come, kept for the next one."""

@@ -13,6 +13,8 @@ from toolcrib.pipeline.parts import Hider
 from toolcrib.reasons import REASONS, is_reason
 
 MARK = "… [cut: {kept} of {original} characters]"
+MARGIN = 100
+"""Characters that a mark may have."""
 PLAIN = frozenset({str, int, float, bool, type(None)})
 encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -91,6 +93,12 @@ def cut_blocks(
             kind = str(block.get("type", "block"))[:40]
             kept.append({"type": "text", "text": f"[cut: {kind} of {size} characters]"})
     return kept, Truncated(total, limit)
+
+
+def comes_later(result: ToolResult) -> bool:
+    """Whether the output is not there yet: an MCP server may answer with a task to ask about."""
+    said: Any = result.metadata.get("mcp")
+    return isinstance(said, dict) and cast("Any", said).get("resultType", "complete") != "complete"
 
 
 def hide(result: ToolResult, hider: Hider) -> ToolResult:
