@@ -9,6 +9,8 @@
 
 VENV ?= .venv
 BENCH_VENV ?= .bench-venv
+FORGE_VENV ?= .forge-venv
+REFEREES ?= .referees
 PYTHON ?=
 PYTEST_FLAGS ?=
 SERVE_FLAGS ?=
@@ -20,9 +22,11 @@ PIP_FLAGS := --disable-pip-version-check --quiet
 HERE := $(shell printf %s '$(CURDIR)' | cksum | cut -d ' ' -f 1)
 READY := $(VENV)/.toolcrib-$(HERE)
 BENCH_READY := $(BENCH_VENV)/.toolcrib-$(HERE)
+FORGE_READY := $(FORGE_VENV)/.toolcrib-$(HERE)
+REFEREES_READY := $(REFEREES)/sdk1/.ready $(REFEREES)/sdk2/.ready $(REFEREES)/node/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help serve demo test system check bench docs lock
+.PHONY: help serve demo test conformance system check bench docs lock
 .DELETE_ON_ERROR:
 
 help: ## show the targets
@@ -36,6 +40,9 @@ demo: $(READY) ## a scripted round at the quick start: calls, a denial and an ap
 
 test: check system ## everything CI runs: the static checks, then all tests
 	$(RUN) -m pytest -n auto $(PYTEST_FLAGS)
+
+conformance: $(READY) $(REFEREES_READY) ## MCP judged by others: conformance suites, real servers and clients
+	REFEREES=$(abspath $(REFEREES)) $(RUN) -m pytest tests/referees -n 2 --dist loadfile $(PYTEST_FLAGS)
 
 # Programs that some tests need, each with its Debian package. Root gets what is missing; others
 # are told, and those tests say that they were skipped.
@@ -60,8 +67,9 @@ check: $(READY) ## static checks: style, format, types, layers
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN) -m pyright --pythonpath $(RUN)
 	$(RUN) -c 'from importlinter.cli import lint_imports_command as lint; lint()' --no-logo --no-cache
 
-bench: $(READY) $(BENCH_READY) ## measure against the floor and a peer, and print the table
-	BENCH_PEER_PYTHON=$(BENCH_VENV)/bin/python $(RUN) bench/run.py
+bench: $(READY) $(BENCH_READY) $(FORGE_READY) ## measure against floors and peers, and print the table
+	BENCH_PEER_PYTHON=$(BENCH_VENV)/bin/python BENCH_FORGE_PYTHON=$(FORGE_VENV)/bin/python \
+		$(RUN) bench/run.py
 
 docs: $(READY) ## write the generated reference pages again
 	$(RUN) docs/generate.py
@@ -74,6 +82,10 @@ lock: $(READY) ## resolve the requirements again and write the locks
 	$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements/dev.txt
 	$(COMPILE) --group bench --override requirements/bench-overrides.txt \
 		--output-file requirements/bench.txt
+	$(COMPILE) requirements/forge.in --output-file requirements/forge.txt
+	$(COMPILE) requirements/referee-sdk1.in --output-file requirements/referee-sdk1.txt
+	$(COMPILE) requirements/referee-sdk2.in --output-file requirements/referee-sdk2.txt
+	$(RUN) tests/referees/environments.py lock
 
 $(READY): requirements/dev.txt pyproject.toml
 	@$(call make_environment,$(VENV))
@@ -87,6 +99,24 @@ $(BENCH_READY): requirements/bench.txt
 	@$(call make_environment,$(BENCH_VENV))
 	@echo 'Installing the locked peer into $(BENCH_VENV) …'
 	@$(BENCH_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps --require-hashes -r $<
+	@touch $@
+
+$(FORGE_READY): requirements/forge.txt
+	@$(call make_environment,$(FORGE_VENV))
+	@echo 'Installing the other locked peer into $(FORGE_VENV) …'
+	@$(FORGE_VENV)/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
+	@touch $@
+
+# Each referee has an environment of its own: their versions exclude each other.
+$(REFEREES)/%/.ready: requirements/referee-%.txt
+	@$(call make_environment,$(REFEREES)/$*)
+	@echo 'Installing the locked referee $* into $(REFEREES) …'
+	@$(REFEREES)/$*/bin/python -m pip install $(PIP_FLAGS) --require-hashes -r $<
+	@touch $@
+
+$(REFEREES)/node/.ready: tests/referees/node/package-lock.json | $(READY)
+	@echo 'Installing the locked Node packages into $(REFEREES) …'
+	@REFEREES=$(abspath $(REFEREES)) $(RUN) tests/referees/environments.py install
 	@touch $@
 
 # An environment that somebody else made is used as it is when its Python is new enough. Debian

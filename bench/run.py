@@ -18,12 +18,17 @@ from typing import NamedTuple
 
 import doors
 import loading
+import protocols
+import search
 
 HERE = Path(__file__).parent
 PEER = os.environ.get("BENCH_PEER_PYTHON")
 if PEER:
     PEER = str(Path(PEER).absolute())
-PARTS = ("governed", "durable", "kinds", "scale", "loading", "cold", "doors")
+FORGE = os.environ.get("BENCH_FORGE_PYTHON")
+if FORGE:
+    FORGE = str(Path(FORGE).absolute())
+PARTS = ("governed", "durable", "kinds", "scale", "search", "loading", "cold", "doors", "mcp")
 
 
 class Row(NamedTuple):
@@ -225,9 +230,11 @@ def main() -> None:
         lambda: durable(options.rounds),
         lambda: kinds(options.rounds),
         lambda: scale(2),
+        lambda: [Row(*row) for row in search.rows(2, PEER)],
         lambda: [Row(*row) for row in loading.run(3)],
         lambda: cold(options.rounds),
         lambda: [Row(*row) for row in doors.run(7, PEER)],
+        lambda: [Row(*row) for row in protocols.run(5, PEER, FORGE)],
     )
     for name, work in zip(PARTS, works, strict=True):
         if options.only in (None, name):

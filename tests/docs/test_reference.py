@@ -28,6 +28,7 @@ from toolcrib.host import builtin, kinds, provider_settings
 from toolcrib.host.config import document_settings
 from toolcrib.host.loaders import FORMATS, select
 from toolcrib.host.verify.invariants import NEVER
+from toolcrib.providers.mcp import settings as mcp
 from toolcrib.providers.openapi import provider as openapi
 from toolcrib.providers.storage import settings as storage
 from toolcrib.reasons import REASONS
@@ -92,6 +93,7 @@ def test_everything_is_documented(names: list[str], where: str) -> None:
         ),
         pytest.param(storage.KEYS, "providers/storage.md", id="provider storage"),
         pytest.param(openapi._KEYS, "providers/openapi.md", id="provider openapi"),
+        pytest.param(mcp.KEYS, "mcp-servers.md", id="provider mcp"),
         pytest.param(sandboxes.FACTORIES, "sandboxes.md", id="sandbox types"),
         pytest.param(
             [

@@ -62,6 +62,7 @@ def test_what_is_served_where_word_by_word(cli, terminal):
         f"toolcrib {__version__}   toolcrib.yaml   profile: developer\n"
         "\n"
         "  2 tools    add, save_note\n"
+        f"  MCP        http://127.0.0.1:{port}/mcp\n"
         f"  HTTP       http://127.0.0.1:{port}/v1\n"
         f"  Unix       {cli.folder}/crib.sock\n"
         "  Trail      .toolcrib/trail.db\n"
@@ -310,7 +311,7 @@ def test_stdio_carries_protocol_only(cli):
     assert done.code == 0
     assert "at import\n" in done.err
     assert "noise" in done.err  # its line end may come after a line of ours
-    assert "stdio      JSON-RPC, one message on a line\n" in done.err
+    assert "stdio      MCP or JSON-RPC, one message on a line\n" in done.err
     assert "Only the program that started it can connect." in done.err
 
 

@@ -235,15 +235,16 @@ async def gateway(
     config: Mapping[str, Any] | Path | None = None,
     store: str = "memory",
     more: Sequence[Any] = (),
+    other: Mapping[str, Any] | None = None,
     **http: Any,
 ) -> AsyncIterator[Gateway]:
-    """A gateway for as long as the block lasts; `http` are settings of the door."""
+    """A gateway for as long as the block lasts; `http` are settings of the door, `other` those
+    beside it."""
     host = ToolHost([*tools(), *more], config=config or CONFIG, store=store)
     stop = asyncio.Event()
     opened: asyncio.Future[Serving] = asyncio.get_running_loop().create_future()
-    task = asyncio.ensure_future(
-        serve(host, settings(guarded=guarded, **http), ready=opened.set_result, stop=stop)
-    )
+    doors = replace(settings(guarded=guarded, **http), **(other or {}))
+    task = asyncio.ensure_future(serve(host, doors, ready=opened.set_result, stop=stop))
     await asyncio.wait({task, opened}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         opened.cancel()

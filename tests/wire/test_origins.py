@@ -65,6 +65,15 @@ GOOD_HOSTS = (
     "[::1]:{port}",
 )
 GOOD_ORIGINS = ("http://127.0.0.1:{port}", "http://localhost:{port}", "HTTP://LOCALHOST:{port}")
+MCP = (
+    ("POST", "/mcp", 415),
+    ("GET", "/mcp", 405),
+    ("POST", "/mcp/all", 415),
+    ("GET", "/mcp/s/x", 404),
+    ("PUT", "/mcp", 405),
+    ("GET", "/.well-known/oauth-protected-resource/mcp", 404),
+)
+"""Addresses of MCP, and what a request without a body comes to there."""
 PUBLIC = ("/", "/docs", "/v1/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
@@ -180,6 +189,10 @@ async def test_no_other_name_and_no_other_page_reaches_a_handler() -> None:
                 status = await gate.ask(verb, path, given(host, origin, PORT), websocket=websocket)
                 assert status in (400, 403, 421), (verb, path, host, origin)
                 assert gate.service.reached == 0, (verb, path, host, origin)
+        for verb, path, _ in MCP:
+            for host, origin in wrong:
+                status = await gate.ask(verb, path, given(host, origin, PORT))
+                assert status in (400, 403, 421), (verb, path, host, origin)
         for path in PUBLIC:
             for host, origin in wrong:
                 status = await gate.ask("GET", path, given(host, origin, PORT))
@@ -198,6 +211,8 @@ async def test_its_own_names_and_pages_reach_every_handler() -> None:
                 gate.service.reached = 0
                 await gate.ask(verb, path, given((host,), origin, PORT), websocket=websocket)
                 assert gate.service.reached > 0, (verb, path, host, origin)
+            for verb, path, expected in MCP:
+                assert await gate.ask(verb, path, given((host,), origin, PORT)) == expected
 
 
 async def test_pages_of_other_sites_say_so_without_an_origin() -> None:
@@ -207,6 +222,9 @@ async def test_pages_of_other_sites_say_so_without_an_origin() -> None:
             if not websocket:
                 head = [*given(GOOD_HOSTS[:1], (), PORT), (b"sec-fetch-site", b"cross-site")]
                 assert await gate.ask(verb, path, head) == 403
+        for verb, path, _ in MCP[:5]:
+            head = [*given(GOOD_HOSTS[:1], (), PORT), (b"sec-fetch-site", b"cross-site")]
+            assert await gate.ask(verb, path, head) == 403
         assert gate.service.reached == 0
 
 
@@ -216,6 +234,8 @@ SAMPLE = (
     "GET /v1/events",
     "POST /v1/reload",
     "GET /v1/ws",
+    "POST /mcp",
+    "GET /mcp",
 )
 
 

@@ -23,7 +23,6 @@ from toolcrib.core.units import did_you_mean
 if TYPE_CHECKING:
     from toolcrib.core.serving import HttpSettings
 
-_NOT_YET = "Note: this version does not answer at /mcp yet; clients find the tools once it does."
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?").fullmatch
 _USUAL = "http://127.0.0.1:8700"
@@ -71,7 +70,6 @@ def connect(
         return 0
     say(f"{known.title} reads {file}. Put this into it, or run the same with --write:")
     put(_snippet(known, name, entry).rstrip("\n"))
-    say(_NOT_YET)
     if known.then:
         say(known.then)
     return 0
@@ -145,7 +143,6 @@ def _write(
     else:
         kept = "" if backup is None else f" What it was is in {backup}."
         say(f"Wrote {file}.{kept}")
-        say(_NOT_YET)
         if client.then:
             say(client.then)
     return 0

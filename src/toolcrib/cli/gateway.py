@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _NAMED = 8
 """Tools that are named at the start; of more only the number is told."""
+_TURN = 0.0005
+"""Seconds that a thread keeps the interpreter while another one wants it."""
 _UNSAID = frozenset({"host.started", "host.stopped", "catalog.changed", "provider.up"})
 """What the operator knows, or can ask for."""
 
@@ -75,6 +78,9 @@ class Gateway:
                 stdio=self._door,
             )
 
+        # The trail is written in a thread. Asked for the interpreter, that gives it back this soon;
+        # by default, whoever calls meanwhile would wait ten times as long.
+        sys.setswitchinterval(_TURN)
         try:
             hidden = self._log.starting(lambda line: host.redactor.text(line))
             with hidden, asyncio.Runner(loop_factory=new_loop()) as runner:
@@ -104,6 +110,7 @@ class Gateway:
                 "profile": profile,
                 "tools": names,
                 "http": [f"{url}/v1" for url in serving.urls],
+                "mcp": [f"{url}/mcp" for url in serving.urls] if settings.mcp.enabled else [],
                 "unix": serving.unix,
                 "trail": plan.trail,
                 "pid": os.getpid(),
@@ -122,17 +129,22 @@ def _banner(
     settings: ServeSettings,
 ) -> Generator[str]:
     yield f"toolcrib {__version__}   {plan.name}   profile: {profile or 'none'}"
-    if plan.name == ALONE:
+    if plan.name == ALONE and plan.config.providers:
+        yield f"The profile {profile} was made for it: it allows every tool of these servers."
+    elif plan.name == ALONE:
         yield f"The profile {PROFILE} was made for it: it allows these tools and no others."
     yield ""
     more = f", … and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     yield _line(many(len(names), "tool"), ", ".join(names[:_NAMED]) + more)
     for url in serving.urls:
+        if settings.mcp.enabled:
+            yield _line("MCP", f"{url}/mcp")
         yield _line("HTTP", f"{url}/v1")
     if serving.unix is not None:
         yield _line("Unix", serving.unix)
     if "stdio" in serving.doors:
-        yield _line("stdio", "JSON-RPC, one message on a line")
+        kinds = "MCP or JSON-RPC" if settings.mcp.enabled else "JSON-RPC"
+        yield _line("stdio", f"{kinds}, one message on a line")
     yield _line("Trail", plan.trail)
     yield ""
     yield f"{_reach(serving, settings)} Ctrl-C stops."

@@ -9,6 +9,7 @@ import click
 
 from toolcrib.cli.options import UsualGroup, caller, common
 from toolcrib.cli.output import Mistake, many, put, put_json, say, table
+from toolcrib.cli.review import review
 
 if TYPE_CHECKING:
     from toolcrib.cli.source import Source
@@ -153,9 +154,17 @@ def check_tools(module: str | None, source: Source, as_json: bool) -> int:
     return 2 if any(fate.fate == "fail" for fate in fates) else 0
 
 
-@click.command()
+@click.group(cls=UsualGroup)
+def providers() -> None:
+    """The live sources of tools, and how each is; review NAME."""
+
+
+providers.add_command(review)
+
+
+@providers.command("list")
 @common
-def providers(source: Source, as_json: bool) -> int:
+def list_providers(source: Source, as_json: bool) -> int:
     """Start every provider, and say how each is; at a running host, how each is there."""
     found = source.providers()
     if as_json:
@@ -171,7 +180,8 @@ def providers(source: Source, as_json: bool) -> int:
                     row["type"],
                     row["state"],
                     str(row["tools"]),
-                    (row["error"] if row["state"] != "up" else None) or "; ".join(row["problems"]),
+                    (row["error"] if row["state"] != "up" else None)
+                    or "; ".join((*row["problems"], *row["warnings"])),
                 )
                 for row in found
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from pathlib import Path
@@ -64,7 +64,7 @@ class Local:
 
         def find(host: ToolHost) -> Tools:
             found = host.tools(profile=profile, principal=who)
-            missing = list(host.calling.missing().values())
+            missing = host.calling.unlisted()
             return Tools([Listed(tool.spec, tool.unavailable) for tool in found], missing)
 
         return project.look(find)
@@ -291,6 +291,16 @@ class Local:
 
     def providers(self) -> list[dict[str, Any]]:
         return self.project.look(provider_rows)
+
+    def review(self, provider: str) -> dict[str, Any]:
+        return self.project.look(lambda host: host.sources.review(provider))
+
+    def decide(
+        self, provider: str, shown: Mapping[str, str | None], *, accept: bool
+    ) -> dict[str, Any]:
+        return self.project.look(
+            lambda host: host.sources.decide(provider, shown, me(), accept=accept)
+        )
 
     def plugins(self) -> list[dict[str, Any]]:
         from toolcrib.host.plugins import find_plugins

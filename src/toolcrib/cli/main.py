@@ -25,6 +25,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": ("people", "What waits for a person; show ID; watch; allow ID; deny ID."),
     "grants": ("grants", "What is remembered of approvals; revoke ID."),
     "tokens": ("tokens", "Who may call from elsewhere; new NAME; revoke NAME."),
+    "auth": ("auth", "Log in to MCP servers: login PROVIDER; status; logout PROVIDER."),
     "audit": ("trail", "Search, verify and export the trail."),
     "config": ("settings", "Check, show, schema and fmt of toolcrib.yaml."),
     "policy": ("policy", "Test and verify the rules."),

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.host_tools import HostTools, config_for, gather
-from toolcrib.cli.output import Mistake
+from toolcrib.cli.importing import gather_imports
+from toolcrib.cli.output import Mistake, say
 from toolcrib.cli.project import find_config, open_project
 from toolcrib.core.serving import Listen, ServeSettings
 from toolcrib.core.settings import HostConfig
@@ -63,15 +64,29 @@ class Plan:
         return replace(serving, http=http, stdio=stdio)
 
 
-def plan_for(config: str | None, files: Sequence[str], modules: Sequence[str]) -> Plan:
+def plan_for(
+    config: str | None,
+    files: Sequence[str],
+    modules: Sequence[str],
+    imports: Sequence[str] = (),
+    *,
+    frozen: bool = False,
+) -> Plan:
     """The plan; without a configuration there have to be tools that were brought along."""
     tools = gather(files, modules)
+    imported = gather_imports(imports)
+    for note in imported.notes:
+        say(note)
+
+    def whole(read: HostConfig) -> HostConfig:
+        return _held(imported.added_to(tools.added_to(read)), frozen)
+
     try:
         path = find_config(config)
     except Mistake:
-        if config is not None or not (files or modules):
+        if config is not None or not (files or modules or imports):
             raise
-        alone = config_for(tools)
+        alone = tools.added_to(imported.alone()) if imports else config_for(tools)
         return Plan(
             name=ALONE,
             config=alone,
@@ -85,12 +100,19 @@ def plan_for(config: str | None, files: Sequence[str], modules: Sequence[str]) -
     kept = project.store
     return Plan(
         name=str(path),
-        config=project.config,
-        read=lambda: tools.added_to(load_config(path)),
+        config=imported.added_to(project.config),
+        read=lambda: whole(load_config(path)),
         tools=tools,
         store=project.config.settings.store or "memory",
         trail="kept until the host stops: host.store is memory" if kept is None else _here(kept),
     )
+
+
+def _held(config: HostConfig, frozen: bool) -> HostConfig:
+    """The configuration, with the lock frozen if that was typed."""
+    if not frozen:
+        return config
+    return replace(config, settings=replace(config.settings, lock="frozen"))
 
 
 def _addresses(given: str) -> tuple[Listen, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -257,6 +257,15 @@ class Remote:
 
     def providers(self) -> list[dict[str, Any]]:
         return self._ask("providers.list").items
+
+    def review(self, provider: str) -> dict[str, Any]:
+        return self._ask("providers.review", name=provider).value
+
+    def decide(
+        self, provider: str, shown: Mapping[str, str | None], *, accept: bool
+    ) -> dict[str, Any]:
+        given = {"name": provider, "tools": dict(shown), "accept": accept}
+        return self._ask("providers.decide", **given).value
 
     def plugins(self) -> list[dict[str, Any]]:
         return self._ask("plugins.list").items

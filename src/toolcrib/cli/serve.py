@@ -16,7 +16,15 @@ from toolcrib.cli.profiles import check_profile
 @click.option("--stdio", is_flag=True, help="JSON-RPC on standard input and output.")
 @click.option("--host-tools", metavar="FILE", multiple=True, help="A file with more tools.")
 @click.option("--host-tools-module", metavar="MODULE", multiple=True, help="The same by import.")
+@click.option(
+    "--import",
+    "imports",
+    metavar="FILE|CLIENT",
+    multiple=True,
+    help="Take over the MCP servers of another program's file.",
+)
 @click.option("--no-console", is_flag=True, help="Without a web console; there is none yet.")
+@click.option("--frozen", is_flag=True, help="Refuse tools that toolcrib.lock does not know.")
 @click.option("--quiet", is_flag=True, help="No line for each call.")
 @click.option(
     "--approve/--no-approve",
@@ -31,7 +39,9 @@ def serve(
     stdio: bool,
     host_tools: tuple[str, ...],
     host_tools_module: tuple[str, ...],
+    imports: tuple[str, ...],
     no_console: bool,
+    frozen: bool,
     quiet: bool,
     approve: bool | None,
     config: str | None,
@@ -51,7 +61,7 @@ def serve(
 
     gateway = Gateway(quiet=quiet, ask=not stdio and at_terminal() if approve is None else approve)
     with gateway.stdout(protocol=stdio, json=as_json):
-        plan = plan_for(config, host_tools, host_tools_module)
+        plan = plan_for(config, host_tools, host_tools_module, imports, frozen=frozen)
         check_profile(profile, plan.config.profiles)
         settings = plan.settings(listen, unix, profile, console=not no_console)
         doors = ["stdio"] if stdio else []

@@ -144,6 +144,24 @@ class ApprovalRules:
     """Requests of one principal that may wait at the same time."""
 
 
+ListingMode = Literal["all", "search", "code"]
+"""What agents are shown. all: every tool they may call · search: tools to find, describe and call
+the others with · code: a tool that runs code which calls the others, beside those."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """How many tools an agent is shown before it has to look for them."""
+
+    mode: ListingMode = "all"
+    tools: int | None = None
+    """Up to so many tools all are shown."""
+    tokens: int | None = None
+    """Up to so many tokens of a model, roughly, all are shown."""
+    pinned: tuple[str, ...] = ()
+    """Names or globs of tools that are shown whatever the number."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
     """The named rules and limits a session is held to."""
@@ -169,6 +187,7 @@ class Profile:
     """How deep tools may call tools."""
     isolation: tuple[str, ...] | None = None
     """The sandbox types that are acceptable; None accepts every one but `landlock`."""
+    listing: Listing = Listing()
     source: str | None = None
 
     @property

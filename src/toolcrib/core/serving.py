@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,12 +157,40 @@ class StdioSettings:
     """Bytes of one message."""
 
 
+McpApproval = Literal["client", "hold"]
+"""Who is asked first when a call needs an approval. client: the program that made the call, where
+it can ask its user and the profile lets it · hold: nobody through MCP; the call waits for an answer
+from elsewhere."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class McpSettings:
+    """`serve.mcp`."""
+
+    enabled: bool = True
+    """Whether MCP is answered, at `/mcp` and on standard input and output."""
+    sse: bool = False
+    """Whether the old HTTP+SSE transport is served as well, at `/mcp/sse`."""
+    ttl: float = 60.0
+    """Seconds for which clients may keep lists without asking again."""
+    page: int = 200
+    """Entries of one page of a list."""
+    approval: McpApproval | None = None
+    """Unset: `client` where the client can be asked, else `hold`."""
+    hold: float = 25.0
+    """Seconds that a call waits for an approval from elsewhere before it is answered that it still
+    waits."""
+    parked: int = 100
+    """Calls of one principal that wait for input of their client at the same time."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServeSettings:
     """Everything under `serve:`."""
 
     http: HttpSettings = HttpSettings()
     stdio: StdioSettings = StdioSettings()
+    mcp: McpSettings = McpSettings()
     tokens: tuple[TokenSettings, ...] = ()
     tokens_file: str | None = None
     """Where `toolcrib tokens` keeps the hashes of the tokens it made; unset: beside the

@@ -13,6 +13,10 @@ AuditSync = Literal["always", "effects", "never"]
 """When a call waits until its record is on disk: always, when its effects go beyond reading (or
 are unknown), or never."""
 
+LockMode = Literal["first_use", "frozen", "look"]
+"""first_use: what a provider lists first is written to `toolcrib.lock` · frozen: the lock is never
+written, and what it does not know is refused · look: like first_use, and nothing is written."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostSettings:
@@ -47,6 +51,8 @@ class HostSettings:
     """Seconds that running calls get when the host stops."""
     lease: float = 20.0
     """Seconds after its host's last sign of life in which a durable call counts as lost."""
+    lock: LockMode = "first_use"
+    """What may be done with `toolcrib.lock`."""
     redact: tuple[str, ...] = ()
     """More key patterns whose values are hidden."""
 

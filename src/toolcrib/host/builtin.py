@@ -22,6 +22,7 @@ TEMPLATES = {
 """The broad tools, by the module that has their `TEMPLATE`."""
 
 PROVIDERS = {
+    "mcp": "toolcrib.providers.mcp.provider",
     "openapi": "toolcrib.providers.openapi.provider",
     "storage": "toolcrib.providers.storage.provider",
 }

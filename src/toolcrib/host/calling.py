@@ -160,6 +160,17 @@ class Calling:
             found[status.name] = f"{words}{why}; its tools are not listed"
         return found
 
+    def unlisted(self) -> list[str]:
+        """What to say of tools that are in nobody's list: those of providers that never came up,
+        and those that a person has to look at."""
+        found = list(self.missing().values())
+        for status in self._host.sources.status():
+            if count := len(status.quarantined):
+                what = "1 tool is" if count == 1 else f"{count} tools are"
+                cure = f"look at it with `toolcrib providers review {status.name}`"
+                found.append(f"provider {status.name}: {what} quarantined; {cure}")
+        return found
+
     def _unknown(self, name: str, profile: str | None) -> tuple[str, str]:
         """That there is no such tool, and the reason: where a provider is missing, perhaps the
         tool is its. That, or a name like it, is only given away where none is concealed."""

@@ -36,6 +36,7 @@ from toolcrib.host.builtin import register_builtins
 from toolcrib.host.callers import Callers
 from toolcrib.host.calling import Calling
 from toolcrib.host.entries import Entries
+from toolcrib.host.finding import Finding
 from toolcrib.host.kept import KeptSecrets
 from toolcrib.host.own_files import OwnFiles
 from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
@@ -43,6 +44,7 @@ from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
 from toolcrib.host.probing import stop_probing, try_sandboxes
 from toolcrib.host.provider_settings import ProviderSettings
+from toolcrib.host.search_tools import SearchTools
 from toolcrib.host.session import Session
 from toolcrib.host.sources import Source, Sources
 from toolcrib.host.tool import Tool
@@ -107,6 +109,9 @@ class ToolHost:
         self.planner.gates = tuple(gates)
         self.planner.redactor = self.redactor
         self.planner.extensions = self._extensions
+        self.planner.search_tools = SearchTools(self)
+        self.finding = Finding(self)
+        """Finds tools by words."""
         self.callers = Callers()
         """Who is who: principals, sessions, and the profiles they may use."""
         self.calling = Calling(self)
@@ -278,6 +283,7 @@ class ToolHost:
                 raise NotFound(problem)
             return []  # who cannot be held to the profile can call nothing under it
         names = [*self.catalog.snapshot(), *(held.entries if held is not None else ())]
+        names += SearchTools.names(self.callers.profile(name))
         found: list[Tool] = []
         for tool in sorted(set(names)):
             plan = self.calling.plan(tool, name, held)
@@ -296,6 +302,7 @@ class ToolHost:
 
     def _catalog_changed(self, change: Change) -> None:
         self.planner.changed(change)
+        self.finding.note(change)
         if self._parts is not None:
             data = {"change": change.kind, "tool": change.name, "version": change.version}
             self.announce_fact("catalog.changed", data)

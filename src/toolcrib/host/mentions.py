@@ -12,6 +12,7 @@ from toolcrib.core.settings import HostConfig
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
 from toolcrib.host.plugins import load_plugins
+from toolcrib.host.search_tools import SearchTools
 from toolcrib.host.workshop import Workshop
 from toolcrib.pipeline.patterns import is_glob
 from toolcrib.pipeline.plan import NAMED_ONLY
@@ -30,6 +31,7 @@ def check_mentions(
 ) -> list[ConfigError]:
     """Rules, policies, pins and versions that name tools which do not exist."""
     wrong: list[ConfigError] = _check_isolation(profile, host)
+    names = names | set(SearchTools.names(profile))
     begins = [str(given.get("prefix") or name) for name, given in config.providers.items()]
 
     def check(name: str, where: str, source: str | None) -> bool:
@@ -61,9 +63,14 @@ def check_mentions(
     for where, table in (("pins", profile.pins), ("versions", profile.versions)):
         for name in table:
             check(name, where, profile.source)
+    for name in profile.listing.pinned:
+        check(name, "listing.pinned", profile.source)
+    for name in SearchTools.names(profile):
+        wrong += _check_made(name, profile, host)
     for name, knobs in profile.policies.items():
         if check(name, "policies", profile.source):
-            entry = built.get(name) or host.catalog.get(name)
+            entry = host.planner.search_tools.entry(name, profile)
+            entry = entry or built.get(name) or host.catalog.get(name)
             try:
                 _try_policy(entry, knobs, profile, host.entries.workshop(None))
             except ConfigError as error:
@@ -81,6 +88,24 @@ def check_mentions(
                     )
                 )
     return wrong
+
+
+def _check_made(name: str, profile: Profile, host: ToolHost) -> list[ConfigError]:
+    """Why one of the tools that come with `listing` cannot be had here."""
+    try:
+        host.planner.search_tools.entry(name, profile)
+    except ConfigError as error:
+        file, _, line = (profile.source or "").rpartition(":")
+        return [
+            ConfigError(
+                f"profile {profile.name}: {name}: {error.message}",
+                file=file or None,
+                line=int(line) if line.isdigit() else None,
+                key=f"profiles.{profile.name}.listing.mode",
+                cure=error.cure,
+            )
+        ]
+    return []
 
 
 def _check_arguments(

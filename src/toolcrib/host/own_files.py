@@ -9,11 +9,15 @@ from typing import Any
 
 from toolcrib.core.protocols import Store
 from toolcrib.core.settings import HostConfig
+from toolcrib.errors import ConfigError
+from toolcrib.host.provider_settings import trust_of
 
 STATE = ".toolcrib"
 """The folder in which the command line keeps the store of a configuration beside it."""
 _PROFILES = "profiles"
 """The folder beside a configuration whose files are read with it."""
+LOCK = "toolcrib.lock"
+"""The file beside a configuration that says what was accepted of other people's tools."""
 _DATABASE = ("", "-wal", "-shm", "-journal")
 """What SQLite puts beside a file."""
 _DEEPEST = 40
@@ -60,6 +64,8 @@ class OwnFiles:
             folder = Path(config.sources[0]).parent
             self._note(folder / STATE)
             self._guard(folder / _PROFILES)
+            if (folder / LOCK).exists() or any(map(_pinned, config.providers.values())):
+                self._guard(folder / LOCK)
         for item in (*config.tools, *config.plugins):
             self._note_tool(item)
         for provider in config.providers.values():
@@ -121,6 +127,14 @@ class OwnFiles:
         for link in _links(path.absolute()):
             self._guarded[link] = None
         self._guarded[Path(os.path.realpath(path))] = None
+
+
+def _pinned(provider: Mapping[str, Any]) -> bool:
+    """Whether the lock has a say in a provider's tools."""
+    try:
+        return trust_of(str(provider.get("type")), provider.get("trust")) != "off"
+    except ConfigError:
+        return True  # whoever builds it says what is wrong
 
 
 def _module(base: Path, name: str) -> Iterator[Path]:

@@ -12,13 +12,14 @@ from toolcrib.core.profile import Profile
 from toolcrib.core.protocols import Extension, Gate
 from toolcrib.core.settings import HostSettings
 from toolcrib.core.spec import ToolSpec
+from toolcrib.host.search_tools import SearchTools
 from toolcrib.host.session import Session
 from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
 from toolcrib.pipeline.limits import Limits
 from toolcrib.pipeline.plan import Plan
 
-MOST = 8192
+MOST = 20_480
 """Plans kept for one profile; the oldest make room."""
 
 
@@ -37,6 +38,8 @@ class Planner:
         """By profile, by tool name. The book under None is that of the default profile."""
         self.profiles: Mapping[str, Profile] = {}
         """The profiles in force; where there are some, no call may go without one."""
+        self.search_tools: SearchTools
+        """Makes the tools that exist under profiles with `listing` only."""
         self._aliases: dict[str, set[str]] = {}
         """Other names that plans of a tool are kept under: wire names, `name@version`."""
         self._catalog = catalog
@@ -75,7 +78,8 @@ class Planner:
         """The plan for a tool under a profile; None when there is no such tool."""
         if profile is None and self.profiles:
             return None  # where there are profiles, nothing runs under none
-        own = None if session is None else session.entry(name)
+        beside = name in SearchTools.names(profile)  # nobody's tool can stand in for these
+        own = None if session is None or beside else session.entry(name)
         if session is not None and own is not None:
             return self._own(session, name, own, profile)
         entry = self._entry(name, profile)
@@ -111,6 +115,9 @@ class Planner:
         return kept[1]
 
     def _entry(self, name: str, profile: Profile | None) -> Entry | None:
+        beside = self.search_tools.entry(name, profile)
+        if beside is not None:
+            return beside
         entry = self._catalog.get(name)
         if profile is None or entry is None or entry.name not in profile.versions:
             return entry
@@ -123,6 +130,8 @@ class Planner:
         """A new plan."""
         if entry.spec.requires_tools:
             self._linked = True
+        if profile is not None and self.search_tools.entry(entry.name, profile) is entry:
+            profile = self.search_tools.rules(entry.name, profile)
         return Plan(
             entry,
             profile,

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from toolcrib.core.units import duration
+from toolcrib.core.units import did_you_mean, duration
 from toolcrib.errors import ConfigError
 
 State = Literal["starting", "up", "open", "down", "stopped"]
 """starting: its first attempt runs · up: its tools can be called · open: it is up but fails, so
 calls are kept away · down: it does not answer and is tried again · stopped: nothing runs."""
+
+
+TrustMode = Literal["pin", "review", "descriptions", "off"]
+"""pin: what it lists first is accepted, and anything else is quarantined · review: nothing is
+accepted until a person did · descriptions: like pin, and models never read its words · off:
+whatever it lists is taken."""
+
+_TRUST_OF_TYPE: Mapping[str, TrustMode] = {"mcp": "pin"}
+
+
+def trust_of(type: str, given: Any) -> TrustMode:
+    """How far a provider's tools are trusted, by what its settings say, if anything, or its type:
+    only of some types it is known that their tools are somebody else's."""
+    if given is None:
+        return _TRUST_OF_TYPE.get(type, "off")
+    return _trust("trust", given)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +50,8 @@ class ProviderSettings:
     """How many calls in a row fail until calls are kept away."""
     breaker_open: float = 15.0
     """How long they are kept away before one call tries again."""
+    trust: TrustMode | None = None
+    """What is believed of the tools it lists; None leaves it to its type."""
 
     @classmethod
     def take(cls, settings: Mapping[str, Any]) -> tuple[ProviderSettings, dict[str, Any]]:
@@ -45,9 +63,7 @@ class ProviderSettings:
             if field.name not in rest:
                 continue
             value = rest.pop(field.name)
-            own[field.name] = (
-                _count(value) if field.name == "breaker_failures" else _seconds(field.name, value)
-            )
+            own[field.name] = _READ.get(field.name, _seconds)(field.name, value)
         return cls(**own), rest
 
 
@@ -58,7 +74,7 @@ def _seconds(key: str, value: Any) -> float:
         raise ConfigError(f"{key}: {error}", key=key) from None
 
 
-def _count(value: Any) -> int:
+def _count(_: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(
             f"breaker_failures: {value!r} is not a number of calls",
@@ -66,6 +82,20 @@ def _count(value: Any) -> int:
             cure="Write a whole number from 1",
         )
     return value
+
+
+def _trust(_: str, value: Any) -> TrustMode:
+    known: tuple[TrustMode, ...] = get_args(TrustMode)
+    # YAML takes a bare `off` for false.
+    given = "off" if value is False else value
+    if given in known:
+        return given
+    near = did_you_mean(str(given), known)
+    cure = f"Did you mean {near}?" if near else f"Write one of {', '.join(known)}"
+    raise ConfigError(f"trust: {value!r} is no degree of trust", key="trust", cure=cure)
+
+
+_READ: Mapping[str, Callable[[str, Any], Any]] = {"breaker_failures": _count, "trust": _trust}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,3 +116,8 @@ class ProviderStatus:
     """How often it was started again."""
     calls: int = 0
     """How many calls run there now."""
+    trust: TrustMode = "off"
+    quarantined: tuple[str, ...] = ()
+    """Tools of its list that nobody may call before a person has looked at them."""
+    warnings: tuple[str, ...] = ()
+    """What looks odd in the words of its tools; told only where people ask for it."""

@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.entry import Entry
+from toolcrib.core.link import Relay
 from toolcrib.core.protocols import Provider
 from toolcrib.errors import ConfigError, NameTaken, NotFound, ToolcribError
-from toolcrib.host.provider_settings import ProviderSettings, ProviderStatus
-from toolcrib.host.publishing import Publisher
+from toolcrib.host.provider_settings import (
+    ProviderSettings,
+    ProviderStatus,
+    TrustMode,
+    trust_of,
+)
+from toolcrib.host.publishing import Publish, Publisher
 from toolcrib.host.supervisor import Supervisor
+from toolcrib.host.trust.keeper import Keeper
+from toolcrib.host.trust.review import review
+from toolcrib.host.trust.trust import Trust
 from toolcrib.host.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -36,6 +45,11 @@ class Source:
     """Where it stands in the configuration."""
     sandboxes: Mapping[str, Any]
     """The sandboxes as configured: a provider that could use a changed one is built anew."""
+
+    @property
+    def trust(self) -> TrustMode:
+        """What is believed of the tools it lists."""
+        return trust_of(self.type, self.alive.trust)
 
     def build(self) -> Provider:
         """A new provider; nothing is connected yet. Raises `ConfigError`."""
@@ -70,6 +84,7 @@ class Sources:
         """Those that the program brought itself; a new configuration leaves them alone."""
         self._running: dict[str, tuple[Source, Supervisor]] = {}
         self._settled = False
+        self.trust = Trust(host)
 
     @property
     def pending(self) -> bool:
@@ -101,19 +116,35 @@ class Sources:
             if name not in wanted or not wanted[name].same(source)
         ]
         await asyncio.gather(*(self._running.pop(name)[1].stop() for name in gone))
+        for name in gone:
+            self.trust.drop(name)
+        self.trust.load(needed=any(source.trust != "off" for source in wanted.values()))
+        self._republish()
         for name, source in wanted.items():
             if name not in self._running:
                 supervisor = self._supervisor(source)
                 self._running[name] = (source, supervisor)
                 self._settled = False
                 supervisor.start()
+        self.trust.follow(self._republish)
+
+    def _republish(self) -> None:
+        """The lock is another one: what it says holds for everybody now."""
+        for name in self.trust.keepers:
+            if name in self._running:
+                self._running[name][1].republish()
 
     def _supervisor(self, source: Source) -> Supervisor:
         host = self._host
+        publish: Publish = Publisher(host.catalog)
+        if source.trust != "off":
+            publish = self.trust.keeper(
+                source.name, source.trust, source.type, source.settings, publish
+            )
         return Supervisor(
             source.name,
             source.build,
-            publish=Publisher(host.catalog),
+            publish=publish,
             announce=host.announce_fact,
             settings=source.alive,
             clock=host.clock,
@@ -157,6 +188,7 @@ class Sources:
 
     async def stop(self) -> None:
         """Let go of all of them; their tools leave the catalog with the host."""
+        await self.trust.stop()
         running, self._running = self._running, {}
         await asyncio.gather(*(s.stop(withdraw=False) for _, s in running.values()))
 
@@ -165,9 +197,50 @@ class Sources:
         if self._running:
             await asyncio.gather(*(s.forget(session_id) for _, s in self._running.values()))
 
-    def status(self) -> list[ProviderStatus]:
-        """How each provider is now, by name."""
-        return [self._running[name][1].status() for name in sorted(self._running)]
+    def relays(self) -> list[Relay]:
+        """What the providers that are up offer besides tools, in the order of the names."""
+        providers = (self._running[name][1].provider for name in sorted(self._running))
+        found: list[Any] = [getattr(each, "relay", None) for each in providers]
+        return [relay for relay in found if relay is not None]
+
+    def status(self, *, warnings: bool = False) -> list[ProviderStatus]:
+        """How each provider is now, by name; with what looks odd in its tools' words if wanted."""
+        return [self._status(name, warnings) for name in sorted(self._running)]
+
+    def _status(self, name: str, warnings: bool) -> ProviderStatus:
+        status, keeper = self._running[name][1].status(), self.trust.keepers.get(name)
+        if keeper is None:
+            return status
+        odd = keeper.warnings if warnings else ()
+        return replace(status, trust=keeper.mode, quarantined=keeper.held, warnings=odd)
+
+    def review(self, name: str) -> dict[str, Any]:
+        """What a provider lists that is not what was accepted. Raises `NotFound`."""
+        keeper = self._keeper(name)
+        if keeper is None:
+            return {"provider": name, "trust": "off", "up": True, "tools": [], "warnings": []}
+        found = review(self.trust, keeper)
+        status = self._running[name][1].status()
+        if not keeper.up and status.state not in ("up", "open"):
+            found["problem"] = f"the provider is {status.state}: {status.error or 'no word of why'}"
+        return found
+
+    def decide(
+        self, name: str, shown: Mapping[str, str | None], by: str, *, accept: bool
+    ) -> dict[str, Any]:
+        """Accept or reject tools of a provider as they were shown. Raises `ConfigError`."""
+        if self._keeper(name) is None:
+            text = f"the tools of the provider {name} are not pinned: trust is off"
+            raise ConfigError(text, cure=f"Write trust: pin at providers.{name}")
+        self.trust.decide(name, shown, by, accept=accept)
+        self._republish()
+        return self.review(name)
+
+    def _keeper(self, name: str) -> Keeper | None:
+        if name not in self._running:
+            known = ", ".join(sorted(self._running)) or "none"
+            raise NotFound(f"there is no provider {name!r}; there are: {known}")
+        return self.trust.keepers.get(name)
 
     async def restart(self, name: str) -> ProviderStatus:
         """Start one anew, now. Raises `NotFound`."""

@@ -100,6 +100,11 @@ class Supervisor:
         return self._state == "up"
 
     @property
+    def provider(self) -> Provider | None:
+        """What runs its calls now; None while it is not up."""
+        return self._calls.provider
+
+    @property
     def trying(self) -> bool:
         """Whether its first attempt, or one that somebody asked for, has not ended yet."""
         return not self._tried.is_set()
@@ -130,6 +135,10 @@ class Supervisor:
         if self._loop is not None and not self._loop.is_closed():
             self._changed = True
             self._loop.call_soon_threadsafe(self._wake.set)
+
+    def republish(self) -> None:
+        """Have its tools published once more: what may be published has changed."""
+        self._show(self._mark)
 
     async def forget(self, session_id: str) -> None:
         """A session has ended: let the provider drop what it keeps for it, if it does."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import ssl
 
     from toolcrib.net.connections import Resolve
+    from toolcrib.net.streaming import Answer
     from toolcrib.net.wire import Wire
 
 DEFAULT_LIMITS = Limits()
@@ -57,9 +58,7 @@ class Client:
         Whoever is cancelled meanwhile finds in `sending` whether the request may have an effect.
         """
         sending = sending or Sending()
-        wire = self._wire
-        if wire is None:
-            wire = self._wire = _load(self._resolve, self._tls)
+        wire = self._loaded()
         end = None if limits.total is None else monotonic() + limits.total
         left = limits.total
         try:
@@ -79,10 +78,39 @@ class Client:
                 retryable=request.repeatable,
                 still_running=sending.open,
             ) from None
-        raise ToolFailure(
-            f"{request.words} was redirected more than {limits.redirects} times",
-            reason="upstream_error",
-        )
+        raise _too_far(request, limits)
+
+    async def open(
+        self,
+        request: Request,
+        guard: Guard,
+        limits: Limits = DEFAULT_LIMITS,
+        sending: Sending | None = None,
+    ) -> Answer:
+        """The beginning of an answer that is read while it comes, after redirects as for `send`.
+        How long the body takes is for the reader to limit."""
+        sending = sending or Sending()
+        wire = self._loaded()
+        for _ in range(limits.redirects + 1):
+            guard.check(request.url)
+            stream = await wire.open(request, guard.private, limits, sending)
+            location = stream.headers.get("location")
+            if stream.status not in REDIRECTS or location is None:
+                return stream
+            stream.close()
+            sending.open = False
+            request = redirected(request, stream.status, location)
+        raise _too_far(request, limits)
+
+    def _loaded(self) -> Wire:
+        if self._wire is None:
+            self._wire = _load(self._resolve, self._tls)
+        return self._wire
+
+
+def _too_far(request: Request, limits: Limits) -> ToolFailure:
+    text = f"{request.words} was redirected more than {limits.redirects} times"
+    return ToolFailure(text, reason="upstream_error")
 
 
 def missing_library() -> str | None:

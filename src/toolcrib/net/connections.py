@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a name: `await resolve(host, port)`."""
 
-_HEADERS = {"User-Agent": "toolcrib", "Accept": "*/*", "Accept-Encoding": ACCEPTED}
+DEFAULT_HEADERS = {"User-Agent": "toolcrib", "Accept": "*/*", "Accept-Encoding": ACCEPTED}
 _MOST = 256
 """Connections at a time; more requests than that wait for one."""
 _Pools = dict[Private, aiohttp.ClientSession]
@@ -124,7 +124,7 @@ class Connections:
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=_HEADERS,
+            headers=DEFAULT_HEADERS,
             skip_auto_headers=("Content-Type",),
             auto_decompress=False,
             trust_env=False,

@@ -12,6 +12,12 @@ from toolcrib.net.addresses import Private
 from toolcrib.net.connections import CONNECTED, Connections, Resolve
 from toolcrib.net.exchange import Limits, Request, Response, Sending
 from toolcrib.net.inflate import Inflater
+from toolcrib.net.streaming import Answer, Stream
+
+try:
+    from toolcrib.net.quick import QuickConnections
+except ImportError:  # httptools comes with the extra `serve`; it goes without, at a price
+    QuickConnections = None
 
 if TYPE_CHECKING:
     import ssl
@@ -27,10 +33,13 @@ class Wire:
     def __init__(self, resolve: Resolve | None, tls: ssl.SSLContext | None) -> None:
         self._connections = Connections(resolve, tls)
         self._timeouts: dict[_Times, aiohttp.ClientTimeout] = {}
+        self._quick = None if QuickConnections is None else QuickConnections(resolve, tls)
 
     async def aclose(self) -> None:
         """Close every connection."""
         await self._connections.aclose()
+        if self._quick is not None:
+            await self._quick.aclose()
 
     async def ask(
         self,
@@ -71,6 +80,28 @@ class Wire:
                 # A server may close a kept connection at the moment it is used again.
                 if not tries or not _dropped(error):
                     raise _failure(request, error) from error
+
+    async def open(
+        self, request: Request, private: Private, limits: Limits, sending: Sending
+    ) -> Answer:
+        """The beginning of an answer, whose body comes for as long as it takes."""
+        if self._quick is not None and limits.pause is None:
+            return await self._quick.open(request, private, limits, sending)
+        CONNECTED.set(sending if request.acts else None)
+        try:
+            reply = await self._connections.session(private).request(
+                request.method,
+                _for_library(request),
+                headers=request.headers,
+                data=request.body,
+                timeout=self._timeout((None, limits.connect, limits.pause)),
+                allow_redirects=False,
+            )
+        except (ToolcribError, TimeoutError):
+            raise
+        except _FAILURES as error:
+            raise _failure(request, error) from error
+        return Stream(request, reply, _headers(reply), _failure)
 
     def _timeout(self, times: _Times) -> aiohttp.ClientTimeout:
         made = self._timeouts.get(times)

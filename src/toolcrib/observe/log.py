@@ -279,6 +279,7 @@ _SAY: dict[str, Callable[[Event, dict[str, Any]], _Said]] = {
             *("call.attempt", "tool.emitted", "tool.log"),
             *("host.started", "host.stopped", "config.loaded", "config.rejected"),
             *("catalog.changed", "provider.up", "provider.down"),
+            *("provider.drift", "provider.accepted", "provider.rejected"),
             *("grant.created", "grant.used", "grant.revoked"),
         ),
         _fact,

@@ -476,9 +476,9 @@ class Pipeline:
         self._wheel = wheel
         return wheel
 
-    def cancel(self, call_id: str) -> bool:
-        """Stop a running or waiting call, from any thread."""
-        return any(wheel.cancel(call_id) for wheel in list(self.wheels.values()))
+    def cancel(self, call_id: str, why: str = "cancelled") -> bool:
+        """Stop a running or waiting call, from any thread; it ends with the reason `why`."""
+        return any(wheel.cancel(call_id, why) for wheel in list(self.wheels.values()))
 
     def flights(self) -> list[Flight]:
         """The calls that run or wait now."""

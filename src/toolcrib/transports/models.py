@@ -407,6 +407,17 @@ class ProvidersRestart(Request, frozen=True, kw_only=True):
     name: str
 
 
+class ProvidersReview(Request, frozen=True, kw_only=True):
+    name: str
+
+
+class ProvidersDecide(Request, frozen=True, kw_only=True):
+    name: str
+    tools: dict[str, str | None]
+    """By name, the digest that the review showed; null for a tool that is gone."""
+    accept: bool
+
+
 class Things(Answer, frozen=True, kw_only=True):
     """Rows as the command line prints them with `--json`."""
 

@@ -216,10 +216,8 @@ class Writer(asyncio.BaseProtocol):
 
     def _write_now(self, transport: asyncio.WriteTransport, data: bytes) -> None:
         """Write without the loop, which would do so one turn later; it gets what is left over."""
-        try:
+        with contextlib.suppress(OSError):  # full, or nobody reads: the loop finds out which
             data = data[os.write(self._pipe, data) :]
-        except OSError:
-            pass  # full, or nobody reads: the loop finds out which
         if data:
             transport.write(data)
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from toolcrib.transports.faults import Fault
 from toolcrib.transports.outgoing import MUCH, Outlet
 from toolcrib.transports.rpc import Connection
 
@@ -60,6 +61,16 @@ class Source(Protocol):
     def resume(self) -> None: ...
 
 
+class Receiver(Protocol):
+    """Who takes messages as they come."""
+
+    more: bool
+    """Whether others wait that will be taken in this moment, too."""
+
+    def receive(self, text: bytes | str) -> None: ...
+    def refuse(self, fault: Fault) -> None: ...
+
+
 class Intake:
     """Takes messages from where they come by themselves.
 
@@ -67,9 +78,10 @@ class Intake:
     are read.
     """
 
-    def __init__(self, connection: Connection, out: Outlet, source: Source | None = None) -> None:
+    def __init__(self, connection: Receiver, out: Outlet, source: Source | None = None) -> None:
         self.source = source
-        self._connection = connection
+        self.connection = connection
+        """Who takes them; another one may take over between two messages."""
         self._out = out
         self._loop = asyncio.get_running_loop()
         self._texts: deque[bytes] = deque()
@@ -85,7 +97,7 @@ class Intake:
             if not self._stopped:
                 self._texts.append(text)
             return
-        self._connection.receive(text)
+        self.connection.receive(text)
         if self._out.waiting >= MUCH:
             self._hold()
 
@@ -99,16 +111,16 @@ class Intake:
 
     def _go_on(self) -> None:
         self._held = False
-        texts, connection, out = self._texts, self._connection, self._out
+        texts, out = self._texts, self._out
         for _ in range(AT_ONCE):
             if not texts or self._stopped:
                 break
             text = texts.popleft()
-            connection.more = bool(texts)
-            connection.receive(text)
+            self.connection.more = bool(texts)
+            self.connection.receive(text)
             if out.waiting >= MUCH:
                 break
-        connection.more = False
+        self.connection.more = False
         if self._stopped:
             return
         if out.waiting >= MUCH:

@@ -24,6 +24,7 @@ from toolcrib.transports.methods import HANDLERS
 from toolcrib.transports.methods.host import health
 from toolcrib.transports.models import Health
 from toolcrib.transports.sessions import Sessions, entered
+from toolcrib.transports.warming import warm
 from toolcrib.transports.wire import METHODS
 
 _log = logging.getLogger("toolcrib")
@@ -55,6 +56,7 @@ class Service:
         self.host.folder = self.folder
         self.parts = await self.host.start()
         await self.host.sources.settle(self.host.settings.ready)
+        await warm(self.host, self.settings)
         await self.hub.start()
         await self.sessions.start()
 

@@ -169,6 +169,8 @@ class _Gateway:
 
             self._door.close()
             ends.append(close_websockets(service, self._host.settings.drain))
+            if self._app is not None:
+                ends.append(self._app.close())
         try:
             await asyncio.gather(*ends)
         finally:

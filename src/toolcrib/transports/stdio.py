@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from toolcrib.host.session import Session
+from toolcrib.protocol import jsonrpc
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.identity.standing import at_stdio
-from toolcrib.transports.pipes import claim, open_reader, open_writer
+from toolcrib.transports.pipes import Writer, claim, open_reader, open_writer
 from toolcrib.transports.reading import Intake
 from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
+if TYPE_CHECKING:
+    from toolcrib.transports.mcp.stdio import StdioMcp
+
+encode = msgspec.json.encode
 _log = logging.getLogger("toolcrib")
 _LAST_WORDS = 5.0
 """Seconds for the client to take what is left when the door closes."""
@@ -60,9 +69,9 @@ class StdioDoor:
         session = await service.open_session(caller, lasting=False)
         limit = service.settings.stdio.max_line
         writer = await open_writer(self._writing, lost=over.set)
-        connection = Connection(service, caller.at(session), writer, max_bytes=limit)
-        intake = Intake(connection, writer)
-        lines = Lines(connection, intake, limit, over.set)
+        first = First(service, caller, session, writer, limit)
+        intake = first.intake = Intake(first, writer)
+        lines = Lines(intake, limit, over.set)
         reader = intake.source = await open_reader(self._reading, lines.feed, ended=lines.end)
         try:
             ready()
@@ -70,24 +79,84 @@ class StdioDoor:
             reader.close()
             intake.stop()
             if not writer.closed:
-                await connection.drain(service.host.settings.drain)
+                await first.drain(service.host.settings.drain)
         finally:
             reader.close()
             intake.stop()
-            await connection.close()
+            await first.close()
             await writer.finish(_LAST_WORDS)
             writer.close()
             if writer.why is not None:
                 _log.warning("stdio: the connection was closed: %s", writer.why)
 
 
+class First:
+    """Takes the first message, which tells whether the client speaks MCP or our own methods; who
+    understands it takes all the others."""
+
+    more = False
+
+    def __init__(
+        self, service: Service, caller: Caller, session: Session, writer: Writer, limit: int
+    ) -> None:
+        self.intake: Intake
+        self._service = service
+        self._caller = caller
+        self._session = session
+        self._writer = writer
+        self._limit = limit
+        self._chosen: Connection | StdioMcp | None = None
+
+    def receive(self, text: bytes | str) -> None:
+        """Take the first message."""
+        connection = self._choose(text if isinstance(text, bytes) else text.encode())
+        connection.more, self.more = self.more, False
+        connection.receive(text)
+
+    def refuse(self, fault: Fault) -> None:
+        """Answer something that could not even be read; what comes next may tell more."""
+        if self._chosen is not None:
+            self._chosen.refuse(fault)
+        else:
+            frame = jsonrpc.error(None, fault.code, fault.message, encode(fault.result()))
+            self._writer.push(frame)
+
+    def _choose(self, text: bytes) -> Connection | StdioMcp:
+        caller, service = self._caller, self._service
+        if service.settings.mcp.enabled and _may_be_mcp(text):
+            from toolcrib.transports.mcp.stdio import StdioMcp, is_mcp
+
+            if is_mcp(text):
+                seated = caller.at(self._session, "mcp")
+                mcp = StdioMcp(service, seated, self._writer, max_bytes=self._limit)
+                self._chosen = self.intake.connection = mcp
+                return mcp
+        ours = Connection(service, caller.at(self._session), self._writer, max_bytes=self._limit)
+        self._chosen = self.intake.connection = ours
+        return ours
+
+    async def drain(self, seconds: float) -> None:
+        """Let what runs end and be answered."""
+        if self._chosen is not None:
+            await self._chosen.drain(seconds)
+
+    async def close(self) -> None:
+        """Stop the calls made here and end the session."""
+        if self._chosen is not None:
+            await self._chosen.close()
+        else:
+            await self._session.close()
+
+
+def _may_be_mcp(text: bytes) -> bool:
+    """Without loading anything of MCP: whether it is worth a closer look."""
+    return b'"initialize"' in text or b'"ping"' in text or b"/" in text
+
+
 class Lines:
     """Cuts what comes in into lines, however it was cut on the way."""
 
-    def __init__(
-        self, connection: Connection, intake: Intake, max_line: int, ended: Callable[[], None]
-    ) -> None:
-        self._connection = connection
+    def __init__(self, intake: Intake, max_line: int, ended: Callable[[], None]) -> None:
         self._intake = intake
         self._max = max_line
         self._ended = ended
@@ -151,7 +220,7 @@ class Lines:
 
     def _too_long(self) -> None:
         text = f"a line has at most {self._max} bytes"
-        self._connection.refuse(Fault("request_too_large", text))
+        self._intake.connection.refuse(Fault("request_too_large", text))
 
 
 def stdio_caller(service: Service) -> Caller:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib.catalog.search import search as search_tools
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import NotFound
 from toolcrib.host.host import ToolHost
@@ -18,6 +17,7 @@ from toolcrib.transports.models import (
     ToolsFound,
     ToolsList,
     ToolsPage,
+    ToolsSearch,
     ToolView,
 )
 from toolcrib.transports.sessions import entered
@@ -60,11 +60,9 @@ def callable_tools(
     """The tools the caller may call, in the order of their names. Raises `Fault`."""
     if as_ is not None:
         caller.need("audit")
-    elif not caller.may_use(profile):
-        raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
-    held = None if as_ is not None else entered(host, caller, session, profile)
-    plain = held is None and as_ is None
-    chosen = profile or (caller.profile if plain else None)
+        chosen, held = profile, None
+    else:
+        chosen, held = _held(host, caller, profile, session)
     try:
         return host.tools(
             profile=chosen,
@@ -75,14 +73,21 @@ def callable_tools(
         raise Fault("not_found", str(error)) from None
 
 
+def _held(
+    host: ToolHost, caller: Caller, profile: str | None, session: str | Session | None
+) -> tuple[str | None, str | Session | None]:
+    """The profile and the session that the caller's wishes come to. Raises `Fault`."""
+    if not caller.may_use(profile):
+        raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
+    held = entered(host, caller, session, profile)
+    return profile or (caller.profile if held is None else None), held
+
+
 def callable_tool(
     host: ToolHost, caller: Caller, name: str, profile: str | None, session: str | Session | None
 ) -> ToolView:
     """One tool, by its name, `name@version` or wire name. Raises `Fault`."""
-    if not caller.may_use(profile):
-        raise Fault("not_permitted", f"{caller.principal.name} may not use the profile {profile}")
-    held = entered(host, caller, session, profile)
-    chosen = profile or (caller.profile if held is None else None)
+    chosen, held = _held(host, caller, profile, session)
     found = host.callers.resolve(caller.principal, chosen, held)
     if found.problem is not None:
         reason = "not_found" if found.reason == "unauthenticated" else "not_permitted"
@@ -118,14 +123,21 @@ def page(tools: Sequence[Tool], asked: ToolsList, missing: Sequence[str] = ()) -
     )
 
 
-def search(tools: Sequence[Tool], query: str, limit: int) -> ToolsFound:
-    """Those that fit the words best. Raises `Fault`."""
-    if not 1 <= limit <= MOST_LISTED:
-        raise Fault("invalid_request", f"limit is {limit}; it can be 1 to {MOST_LISTED}")
+async def search(host: ToolHost, caller: Caller, asked: ToolsSearch) -> ToolsFound:
+    """Those that fit the words best, among those that the caller may call. Raises `Fault`."""
+    if not 1 <= asked.limit <= MOST_LISTED:
+        raise Fault("invalid_request", f"limit is {asked.limit}; it can be 1 to {MOST_LISTED}")
+    profile, session = _held(host, caller, asked.profile, asked.session)
+    who = caller.principal
     try:
-        found = search_tools(tools, query, limit)
+        await host.finding.ready(principal=who, profile=profile, session=session)
+        found = host.finding.find(
+            asked.query, asked.limit, principal=who, profile=profile, session=session
+        )
     except ValueError as error:
         raise Fault("invalid_request", str(error)) from None
+    except NotFound as error:
+        raise Fault("not_found", str(error)) from None
     return ToolsFound(
         tools=[
             Found(tool=tool_view(tool.spec, tool.unavailable), score=score) for score, tool in found

@@ -12,6 +12,7 @@ from toolcrib.core.serving import (
     HttpSettings,
     JwtSettings,
     Listen,
+    McpSettings,
     ServeSettings,
     SessionSettings,
     StdioSettings,
@@ -113,6 +114,7 @@ serve:
     docs: false
     console: false
   stdio: {profile: reviewer, principal: me, max_line: 4MiB}
+  mcp: {enabled: false, sse: true, ttl: 5s, page: 10, approval: hold, hold: 1m, parked: 3}
   tokens:
     ci: {secret: "${TOKEN}", principal: ci, profile: reviewer, expires: 2027-01-01}
   tokens_file: tokens.json
@@ -159,6 +161,9 @@ serve:
         console=False,
     )
     assert found.stdio == StdioSettings(profile="reviewer", principal="me", max_line=1 << 22)
+    assert found.mcp == McpSettings(
+        enabled=False, sse=True, ttl=5.0, page=10, approval="hold", hold=60.0, parked=3
+    )
     assert found.tokens == (
         TokenSettings(
             name="ci",
@@ -166,7 +171,7 @@ serve:
             principal="ci",
             profile="reviewer",
             expires=1_798_761_600.0,
-            source="toolcrib.yaml:28",
+            source="toolcrib.yaml:29",
         ),
     )
     assert found.tokens_file == str(tmp_path / "tokens.json")
@@ -199,6 +204,7 @@ serve:
         (HttpSettings, "serve.http.", set()),
         (Tls, "serve.http.tls.", set()),
         (StdioSettings, "serve.stdio.", set()),
+        (McpSettings, "serve.mcp.", set()),
         (TokenSettings, "serve.tokens.NAME.", {"name", "source"}),
         (JwtSettings, "serve.jwt.", {"name"}),
         (SessionSettings, "serve.sessions.", set()),
@@ -216,7 +222,8 @@ def test_settings_and_their_description_do_not_drift(
 def test_defaults_that_are_documented_are_the_defaults() -> None:
     """Each documented default, written out, changes nothing."""
     usual = {row.path: row.default for row in document_settings()}
-    for part, made in (("http", HttpSettings()), ("sessions", SessionSettings())):
+    parts = (("http", HttpSettings()), ("sessions", SessionSettings()), ("mcp", McpSettings()))
+    for part, made in parts:
         for field in fields(made):
             text = usual[f"serve.{part}.{field.name}"]
             if not text or " " in text or text.startswith("host."):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from toolcrib.core.profile import ApprovalRules, Profile
+from toolcrib.core.profile import ApprovalRules, Listing, Profile
 from toolcrib.host.config.profiles import Draft
 from toolcrib.host.config.reading import Reading, joined, nearest
 
@@ -55,12 +55,12 @@ def _profile(name: str, drafts: Mapping[str, Draft]) -> Profile:
     while (parent := chain[0].given.get("extends")) is not None:
         chain.insert(0, drafts[parent])
     merged: dict[str, Any] = {"rules": (), "limits": (), "approval": {}, "policies": {}}
-    merged |= {"versions": {}, "pins": {}}
+    merged |= {"versions": {}, "pins": {}, "listing": {}}
     for part in chain:
         given = part.given
         for key in ("rules", "limits"):
             merged[key] = (*merged[key], *given.get(key, ()))
-        for key in ("approval", "versions", "pins"):
+        for key in ("approval", "versions", "pins", "listing"):
             merged[key] = {**merged[key], **given.get(key, {})}
         for tool, knobs in given.get("policies", {}).items():
             merged["policies"][tool] = {**merged["policies"].get(tool, {}), **knobs}
@@ -68,6 +68,10 @@ def _profile(name: str, drafts: Mapping[str, Draft]) -> Profile:
             if key in given:
                 merged[key] = given[key]
     merged["approval"] = ApprovalRules(**merged["approval"])
+    listing: dict[str, Any] = merged["listing"]
+    if listing:
+        listing.setdefault("mode", "search")
+    merged["listing"] = Listing(**listing)
     return Profile(
         name=name,
         trust=draft.given.get("trust", 0),

@@ -130,6 +130,13 @@ HOST = Section(
             "lost (outcome_unknown)",
             default=format_duration(_HOST.lease),
         ),
+        Setting(
+            name="lock",
+            kind=choice("first_use", "frozen"),
+            doc="whether a provider's first tools are written to toolcrib.lock, or what the lock "
+            "does not know is refused",
+            default=_HOST.lock,
+        ),
         Setting(name="audit", kind=AUDIT, doc="how the trail is kept"),
         Setting(
             name="redact",

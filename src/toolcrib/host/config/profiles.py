@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from toolcrib.core.profile import ApprovalRules, Limit, Per, Reach
+from toolcrib.core.profile import ApprovalRules, Limit, ListingMode, Per, Reach
 from toolcrib.core.units import format_duration
 from toolcrib.host.config.kinds import BAD, DURATION, FLAG, PAUSE, RATE, TEXT, choice, whole
 from toolcrib.host.config.node import Node
@@ -113,6 +113,33 @@ APPROVAL = Section(
 )
 
 
+LISTING = Section(
+    "a mapping such as {tools: 40}",
+    (
+        Setting(
+            name="mode",
+            kind=choice(*get_args(ListingMode)),
+            doc="what agents are shown: every tool, or tools to find, describe and call the others "
+            "with; code adds one that runs code which calls them",
+            default="search",
+        ),
+        Setting(
+            name="tools",
+            kind=whole(1),
+            doc="up to so many tools all are shown",
+            default="none: never all, unless tokens says so",
+        ),
+        Setting(
+            name="tokens",
+            kind=whole(1),
+            doc="up to so many tokens of a model, roughly, all are shown",
+            default="none: as tools says",
+        ),
+        Setting(name="pinned", kind=PATTERNS, doc="tools that are shown whatever the number"),
+    ),
+)
+
+
 def _build_draft(values: dict[str, Any], node: Node, key: str, reading: Reading) -> Any:
     return Draft(values, node)
 
@@ -175,6 +202,12 @@ PROFILE = Section(
             kind=ListOf(TEXT, least=1),
             doc="the sandbox types in which tools may run commands; no other one is used",
             default="every one but landlock",
+        ),
+        Setting(
+            name="listing",
+            kind=LISTING,
+            doc="how many tools an agent is shown before it has to look for them",
+            default="all are shown",
         ),
     ),
     _build_draft,

@@ -8,6 +8,7 @@ from typing import Any
 
 from toolcrib.core.serving import (
     HttpSettings,
+    McpSettings,
     ServeSettings,
     SessionSettings,
     StdioSettings,
@@ -17,7 +18,17 @@ from toolcrib.core.settings import HostConfig
 from toolcrib.core.units import format_duration, format_size
 from toolcrib.host.config.credentials import TOKEN, Issuers
 from toolcrib.host.config.doorkinds import BYTES, LISTEN, PASSWORD
-from toolcrib.host.config.kinds import BAD, DURATION, FLAG, PATH, PAUSE, TEXT, Kind, whole
+from toolcrib.host.config.kinds import (
+    BAD,
+    DURATION,
+    FLAG,
+    PATH,
+    PAUSE,
+    TEXT,
+    Kind,
+    choice,
+    whole,
+)
 from toolcrib.host.config.node import Node
 from toolcrib.host.config.reading import MASK, Reading
 from toolcrib.host.config.shapes import ListOf, MapOf, Section, Setting
@@ -25,6 +36,7 @@ from toolcrib.host.config.shapes import ListOf, MapOf, Section, Setting
 _HTTP = HttpSettings()
 _SESSIONS = SessionSettings()
 _STDIO = StdioSettings()
+_MCP = McpSettings()
 _WORDS = ListOf(TEXT, one=True)
 
 
@@ -180,6 +192,51 @@ HTTP = Section(
 )
 
 
+MCP = Section(
+    "a mapping such as {sse: true}",
+    (
+        Setting(
+            name="enabled",
+            kind=FLAG,
+            doc="whether MCP is answered, at /mcp and on standard input and output",
+            default="true",
+        ),
+        Setting(
+            name="sse",
+            kind=FLAG,
+            doc="whether the old HTTP+SSE transport is served as well, at /mcp/sse",
+            default="false",
+        ),
+        _seconds("ttl", PAUSE, "how long clients may keep lists without asking again", _MCP.ttl),
+        Setting(
+            name="page",
+            kind=whole(1, 1000),
+            doc="entries of one page of a list",
+            default=str(_MCP.page),
+        ),
+        Setting(
+            name="approval",
+            kind=choice("client", "hold"),
+            doc="whether a call's own client is asked for an approval, or the call waits for an "
+            "answer from elsewhere",
+            default="client where it can be asked, else hold",
+        ),
+        _seconds(
+            "hold",
+            PAUSE,
+            "how long a call waits for an approval before it is answered that it waits",
+            _MCP.hold,
+        ),
+        Setting(
+            name="parked",
+            kind=whole(1),
+            doc="calls of one principal that wait for input of their client at the same time",
+            default=str(_MCP.parked),
+        ),
+    ),
+)
+
+
 SERVE = Section(
     "a mapping such as {http: {listen: 8700}}",
     (
@@ -211,6 +268,7 @@ SERVE = Section(
             ),
             doc="the client that started this process",
         ),
+        Setting(name="mcp", kind=MCP, doc="the Model Context Protocol"),
         Setting(name="tokens", kind=MapOf(TOKEN, "token"), doc="bearer tokens, by name"),
         Setting(
             name="tokens_file",
@@ -258,6 +316,7 @@ def serve_settings(given: dict[str, Any]) -> ServeSettings:
     return ServeSettings(
         http=given.get("http", _HTTP),
         stdio=StdioSettings(**given.get("stdio", {})),
+        mcp=McpSettings(**given.get("mcp", {})),
         tokens=tuple(replace(made, name=name) for name, made in given.get("tokens", {}).items()),
         tokens_file=given.get("tokens_file"),
         jwt=given.get("jwt", ()),

@@ -82,6 +82,7 @@ def _profile(profile: Profile) -> _Sourced:
         shown.pop(name, None)
     shown["rules"] = [_Sourced(_rule(rule), rule.source) for rule in profile.rules]
     shown["limits"] = [_Sourced(_limit(limit), limit.source) for limit in profile.limits]
+    shown["listing"] = {k: v for k, v in shown["listing"].items() if v not in (None, [])}
     source = profile.source
     if profile.extends is not None:
         # Its parents' share is in what is shown, so `extends` itself would add it again.

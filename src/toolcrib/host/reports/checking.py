@@ -136,7 +136,7 @@ class _Check:
         if any(fate.fate == "fail" for fate in self.fates):
             good = {name: each for name, each in given.items() if self._buildable(name)}
             project = replace(project, config=replace(self._alone, providers=good))
-        for status in project.look(lambda host: host.sources.status()):
+        for status in project.look(lambda host: host.sources.status(warnings=True)):
             if status.name in given:
                 place: Mapping[str, Any] = given[status.name].get("place") or {}
                 where = str(place.get("source") or self._project.path)
@@ -181,6 +181,10 @@ def _provider(place: str, status: ProviderStatus) -> Fate:
         return Fate(place, None, "fail", f"provider {status.name} is {status.state}{why}")
     text = f"provider {status.name}: {many(status.tools, 'tool')}"
     if not status.problems:
-        return Fate(place, None, "ok", text)
-    problems = "; ".join(status.problems)
+        odd = "".join(f"; {warning}" for warning in status.warnings)
+        return Fate(place, None, "warn" if odd else "ok", text + odd)
+    problems = "; ".join((*status.problems, *status.warnings))
+    if status.quarantined:
+        held = f"{len(status.quarantined)} quarantined"
+        return Fate(place, None, "warn", f"{text}; {held}: {problems}")
     return Fate(place, None, "warn", f"{text}; {len(status.problems)} cannot be used: {problems}")

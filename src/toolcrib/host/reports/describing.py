@@ -81,7 +81,7 @@ def no_tool(host: ToolHost, name: str) -> str:
 def provider_rows(host: ToolHost) -> list[dict[str, Any]]:
     """How each provider is."""
     types = {name: str(given.get("type")) for name, given in host.config.providers.items()}
-    found = host.sources.status()
+    found = host.sources.status(warnings=True)
     return [{"type": types.get(each.name, "load"), **asdict(each)} for each in found]
 
 

@@ -74,15 +74,30 @@ async def _container() -> Finding:
 
 def _provider(provider: ProviderStatus, place: str | None) -> Finding:
     text = f"{provider.name}: {provider.state}, {many(provider.tools, 'tool')}"
-    if provider.problems:
-        text += f"; {many(len(provider.problems), 'other')} cannot be used"
+    held = len(provider.quarantined)
+    others = len(provider.problems) if not held else 0
+    if others:
+        text += f"; {many(others, 'other')} cannot be used"
     if provider.state == "up":
-        return Finding("provider", "ok", text)
+        return _reviewed(provider, text)
     if provider.error:
         text += f"; {provider.error}"
     settings = f"its settings ({place})" if place else "its settings"
     cure = f"Mend what it needs, or {settings}; `toolcrib providers` tries it again"
     return Finding("provider", "fail", tidy(text), cure)
+
+
+def _reviewed(provider: ProviderStatus, text: str) -> Finding:
+    """A provider that is up, and whether somebody has to look at its tools."""
+    if provider.quarantined:
+        text += f"; {len(provider.quarantined)} of them quarantined: {provider.problems[0]}"
+    elif provider.warnings:
+        text += f"; {many(len(provider.warnings), 'warning')}: {provider.warnings[0]}"
+    else:
+        return Finding("provider", "ok", text)
+    return Finding(
+        "provider", "warn", tidy(text), f"Run `toolcrib providers review {provider.name}`"
+    )
 
 
 def tidy(text: str) -> str:
@@ -101,7 +116,11 @@ def see(host: ToolHost) -> Seen:
     for type_, factory in FACTORIES.items():
         if type_ not in types and type_ != NEEDS_IMAGE:
             found[type_] = factory(type_, {}, workshop)
-    return Seen(list(found.values()), frozenset(used), host.sources.status(), _places(host))
+    return Seen(list(found.values()), frozenset(used), _providers(host), _places(host))
+
+
+def _providers(host: ToolHost) -> list[ProviderStatus]:
+    return host.sources.status(warnings=True)
 
 
 def _places(host: ToolHost) -> dict[str, str]:

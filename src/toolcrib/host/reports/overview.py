@@ -52,7 +52,7 @@ def overview(
         said = host.explain(name, arguments, principal=who, profile=profile, session=session)
         plan = host.calling.plan(name, said.profile, session) if name in listed else None
         rows.append(_row(host, said, plan, caller))
-    return Overview(rows, list(host.calling.missing().values()) if every else [])
+    return Overview(rows, host.calling.unlisted() if every else [])
 
 
 def _row(host: ToolHost, said: Explanation, plan: Plan | None, caller: Principal) -> dict[str, Any]:

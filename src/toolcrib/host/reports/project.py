@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib.core.settings import HostConfig
+from toolcrib.core.settings import HostConfig, LockMode
 from toolcrib.host.reports.quiet import no_compiled_files, stdout_is_talk
 from toolcrib.host.reports.words import many
 
@@ -105,7 +105,8 @@ class Project:
 
 def _quiet(config: HostConfig) -> HostConfig:
     """The configuration for a host that leaves nothing behind: no key, no anchor, no exporters."""
-    settings = replace(config.settings, store=None, audit_key=None, audit_anchor=None)
+    lock: LockMode = "frozen" if config.settings.lock == "frozen" else "look"
+    settings = replace(config.settings, store=None, audit_key=None, audit_anchor=None, lock=lock)
     return replace(config, settings=settings, exporters=())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.serving import HttpSettings, Listen
 from toolcrib.transports.caller import Caller
@@ -23,14 +23,27 @@ from toolcrib.transports.http.routes import Found, Routes, allowed
 from toolcrib.transports.identity.identity import Identity, Peer
 from toolcrib.transports.service import Service
 
+if TYPE_CHECKING:
+    from toolcrib.transports.http.connection import Connection
+    from toolcrib.transports.mcp.entrance import Entrance
+
+Work = Coroutine[Any, Any, None]
 _log = logging.getLogger("toolcrib")
 BEARER = "toolcrib.bearer."
 """A WebSocket subprotocol of this beginning carries a token: browsers can send no header."""
 _CALL = "/v1/tools/"
+_MCP = ("/mcp/", "/.well-known/oauth-protected-resource")
+_UNUSUAL = frozenset(
+    (b"prefer", b"idempotency-key", b"content-encoding", b"origin", b"sec-fetch-site", b"expect")
+)
+"""Headers that ask for more than a plain call."""
 _SHARED_HEADERS = (
     b"authorization, content-type, idempotency-key, if-none-match, last-event-id, prefer"
 )
-_EXPOSED = b"etag, location, preference-applied, retry-after, toolcrib-call-id"
+_EXPOSED = (
+    b"etag, location, mcp-session-id, preference-applied, retry-after, toolcrib-call-id, "
+    b"www-authenticate"
+)
 
 
 def create_app(service: Service, identity: Identity, addresses: Iterable[Listen] = ()) -> App:
@@ -51,11 +64,20 @@ class App:
         self._rest = Rest(service, settings)
         self._public = Public(service, settings)
         self._guard = Guard(settings, self._addresses)
+        self._entrance: Entrance | None = None
+        """Of MCP, once somebody came to it."""
 
     def renew(self, settings: HttpSettings) -> None:
         """Go by these settings from now on."""
         self._guard = Guard(settings, self._addresses)
         self._calling.settings = self._rest.settings = self._public.settings = settings
+        if self._entrance is not None:
+            self._entrance.renew()
+
+    async def close(self) -> None:
+        """End the streams that would stay open, because the host stops."""
+        if self._entrance is not None:
+            await self._entrance.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
@@ -65,6 +87,50 @@ class App:
             await self._websocket(scope, receive, send)
         elif kind == "lifespan":
             await _lifespan(receive, send)
+
+    def quick(self, connection: Connection, exchange: Exchange) -> Work | None:
+        """The work of a plain call, or None: `http` then looks closely. Whatever is unusual about
+        a request, and whatever is wrong with it, is left to that."""
+        scope: Any = exchange.scope
+        path: str = scope["path"]
+        mcp = path == "/mcp" or path.startswith("/mcp/")
+        called = mcp or (path.startswith(_CALL) and path.endswith("/call"))
+        if scope["method"] != "POST" or not called:
+            return None
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        head = dict(headers)
+        if (
+            len(head) != len(headers)
+            or connection.peer is not None
+            or scope["query_string"]
+            or b"%" in scope["raw_path"]
+            or not (mcp or ("/" not in path[10:-5] and path[10:-5]))
+            or head.get(b"content-type") != b"application/json"
+            or not _UNUSUAL.isdisjoint(head)
+            or not self._guard.plain(head)
+        ):
+            return None
+        caller = self._known(head, connection.door, connection.loopback)
+        if caller is None:
+            return None
+        body = bytes(exchange.body)
+        if not mcp:
+            work = self._calling.quick(caller, path[10:-5], body, exchange)
+        elif self._entrance is not None:
+            work = self._entrance.quick(caller, scope["raw_path"], head, body, exchange)
+        else:
+            return None
+        return None if work is None else self._safely(work, scope, exchange)
+
+    async def _safely(self, work: Work, scope: Scope, exchange: Exchange) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            exchange.break_off(Fault("host_stopping"))
+        except Exception:
+            _log.exception("%s %s failed", scope["method"], scope["path"])
+            send: Any = exchange.send
+            await self._refuse(Fault("unexpected_failure"), exchange, send)
 
     async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One HTTP request; our own server comes straight here."""
@@ -94,6 +160,9 @@ class App:
                     query: bytes = scope["query_string"]
                     await self._calling.call(caller, name, head, query, exchange, receive, send)
                     return
+            if path == "/mcp" or path.startswith(_MCP):
+                await self._mcp(scope, head, connection, exchange, receive, send)
+                return
             await self._other(scope, head, connection, exchange, receive, send)
         except Fault as fault:
             if began is exchange and fault.reason in ("request_too_large", "request_timeout"):
@@ -159,6 +228,35 @@ class App:
             await self._rest.answer(
                 caller, verb, place, found.values, head, query, exchange, receive, send
             )
+
+    async def _mcp(
+        self,
+        scope: Scope,
+        head: Mapping[bytes, bytes],
+        connection: Any,
+        exchange: Exchange | None,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        entrance = self._entrance
+        if entrance is None:
+            from toolcrib.transports.mcp.entrance import Entrance
+
+            entrance = self._entrance = Entrance(self._service)
+        cut = None if connection is None else connection.transport.abort
+        web = entrance.web(head, exchange, receive, send, cut)
+        if await entrance.open_to_all(scope, web):
+            return
+        caller = None
+        if connection is not None and connection.peer is None:
+            caller = self._known(head, connection.door, connection.loopback)
+        if caller is None:
+            try:
+                caller = await self._caller(head, scope, connection)
+            except Fault as fault:
+                await entrance.refuse(fault, scope, web)
+                return
+        await entrance.answer(caller, scope, web)
 
     async def _stream(
         self,

@@ -34,6 +34,8 @@ HANDLERS: dict[str, Callable[[Any, Any, Any], Awaitable[Any]]] = {
     "audit.verify": host.audit_verify,
     "providers.list": host.providers_list,
     "providers.restart": host.providers_restart,
+    "providers.review": host.providers_review,
+    "providers.decide": host.providers_decide,
     "plugins.list": host.plugins_list,
     "config.show": host.config_show,
     "config.check": host.config_check,

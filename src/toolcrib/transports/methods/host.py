@@ -57,6 +57,26 @@ async def providers_restart(service: Service, _: Caller, asked: m.ProvidersResta
     )
 
 
+async def providers_review(
+    service: Service, _caller: Caller, asked: m.ProvidersReview
+) -> m.Document:
+    return m.Document(value=service.host.sources.review(asked.name))
+
+
+async def providers_decide(
+    service: Service, caller: Caller, asked: m.ProvidersDecide
+) -> m.Document:
+    host = service.host
+    if host.settings.lock == "frozen":
+        raise Fault(
+            "not_permitted",
+            "the lock of this host is frozen: review the tools where toolcrib.lock is kept, "
+            "and bring the file here",
+        )
+    found = host.sources.decide(asked.name, asked.tools, caller.principal.name, accept=asked.accept)
+    return m.Document(value=found)
+
+
 async def plugins_list(service: Service, _caller: Caller, _: m.PluginsList) -> m.Things:
     return m.Things(items=await examining.plugins(service.host))
 

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 async def tools_list(service: Service, caller: Caller, asked: m.ToolsList) -> m.ToolsPage:
     """A page of the tools the caller may call."""
     found = callable_tools(service.host, caller, asked.profile, asked.session, asked.as_)
-    missing = service.host.calling.missing().values() if caller.may("audit") else ()
-    return page(found, asked, list(missing))
+    missing = service.host.calling.unlisted() if caller.may("audit") else []
+    return page(found, asked, missing)
 
 
 async def tools_search(service: Service, caller: Caller, asked: m.ToolsSearch) -> m.ToolsFound:
     """Those that fit some words best."""
-    found = callable_tools(service.host, caller, asked.profile, asked.session)
-    return search(found, asked.query, asked.limit)
+    return await search(service.host, caller, asked)
 
 
 async def tools_get(service: Service, caller: Caller, asked: m.ToolsGet) -> m.ToolView:

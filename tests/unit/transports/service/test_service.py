@@ -174,7 +174,9 @@ async def test_what_needs_a_right_needs_it(service: Service) -> None:
     needing = [row for row in METHODS.values() if row.right is not None]
     assert len(needing) >= 8
     for row in needing:
-        params = {"name": "x"} if row.name in ("providers.restart", "tools.show") else None
+        params = {"name": "x"} if "{name}" in (row.http or ("", ""))[1] else None
+        if row.name == "providers.decide":
+            params = {"name": "x", "tools": {}, "accept": True}
         assert (await refused(service, caller(), row.name, params)).reason == "not_permitted"
     assert (await refused(service, caller(), "tools.list", {"as": "bob"})).reason == "not_permitted"
     said = await service.handle(caller("eve", *RIGHTS), "explain", {"name": "add", "as": "bob"})

@@ -1,0 +1,264 @@
+"""The MCP door, and calls that pass through it to another server, against floors and peers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import msgspec
+import uvloop
+from doors import (
+    ARGUMENTS,
+    HERE,
+    TOKEN,
+    Rows,
+    Server,
+    gateway,
+    in_turn,
+    lines,
+    middle,
+    ratio,
+    started,
+)
+from load import Load, post
+
+MODERN = "2026-07-28"
+ACCEPT = "application/json, text/event-stream"
+TOOLS = 10_000
+
+
+def modern(
+    url: str,
+    name: str,
+    token: str | None = None,
+    method: str = "tools/call",
+    cursor: str | None = None,
+) -> bytes:
+    """A request as a client of 2026-07-28 sends it."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params: dict[str, Any] = {"_meta": meta}
+    headers = {"Accept": ACCEPT, "MCP_Protocol_Version": MODERN, "Mcp_Method": method}
+    if method == "tools/call":
+        params |= {"name": name, "arguments": ARGUMENTS}
+        headers["Mcp_Name"] = name
+    if cursor is not None:
+        params["cursor"] = cursor
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return post(url, "/mcp", json.dumps(body).encode(), **headers)
+
+
+def older(url: str, name: str) -> bytes:
+    """The same as a client before it sends it to a server without sessions."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": name, "arguments": ARGUMENTS}}  # fmt: skip
+    return post(url, "/mcp", json.dumps(body).encode(), Accept=ACCEPT)
+
+
+@contextmanager
+def passing(url: str) -> Iterator[Server]:
+    """Toolcrib in front of another server: a token, rules, a trail on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(HERE / "gateway", folder, dirs_exist_ok=True)
+        shutil.copy(HERE / "gateway" / "passing.yaml", f"{folder}/toolcrib.yaml")
+        os.environ["BENCH_UPSTREAM"] = f"{url}/mcp"
+        words = ("-m", "toolcrib", "serve", "--quiet", "--config", f"{folder}/toolcrib.yaml")
+        with started(sys.executable, *words, says=r"HTTP\s+(http://\S+?)/v1", stderr=True) as made:
+            yield made
+
+
+async def own_tools(rounds: int, peer: str | None) -> Rows:
+    """`tools/call` of a tool of ours."""
+    rows: Rows = []
+    body = json.dumps({"arguments": ARGUMENTS}).encode()
+    with ExitStack() as running:
+        # All of them first: a server that is waited for too long hangs up.
+        ours = running.enter_context(gateway())
+        floor = running.enter_context(started(sys.executable, "floor_http.py"))
+        others = {}
+        if peer:
+            others["fast"] = running.enter_context(started(peer, "peer_fastmcp_doors.py"))
+            others["sdk"] = running.enter_context(started(peer, "peer_mcp.py", "sdk"))
+        sides = {
+            "mine": await lines(ours, modern(ours.url, "add", TOKEN), 8),
+            "bare": await lines(floor, post(floor.url, "/", body), 8),
+        }
+        for name, other in others.items():
+            ask = older if name == "fast" else modern
+            sides[name] = await lines(other, ask(other.url, "add"), 8)
+        got = await in_turn(rounds, 1.0, **sides)
+        share = ratio(got["mine"], got["bare"], "rate")
+        cost = middle([load.cpu for load in got["mine"]])
+        rows.append(
+            ("MCP call over HTTP, of a raw ASGI app's requests/s", f"{share:.2f}x ({cost:.0f} us)",
+             "at least 0.45x (aim 0.6x)", share >= 0.45)
+        )  # fmt: skip
+        for name, what, bar in (
+            ("fast", "MCP call over FastMCP's, stateless JSON", 10),
+            ("sdk", "MCP call over the SDK's (mcp 2.3, 2026-07-28)", 5),
+        ):
+            if name in got:
+                times = ratio(got["mine"], got[name], "rate")
+                rows.append((what, f"{times:.0f}x", f"at least {bar}x", times >= bar))
+        for side in sides.values():
+            side.close()
+    return rows
+
+
+async def hop(rounds: int, peer: str) -> Rows:
+    """A call that is passed on to a server over HTTP."""
+    rows: Rows = []
+    with started(peer, "peer_mcp.py", "sdk") as upstream, passing(upstream.url) as ours:
+        with started(peer, "peer_mcp.py", "proxy", f"{upstream.url}/mcp") as theirs:
+            mine = await lines(ours, modern(ours.url, "up-add", TOKEN), 8)
+            other = await lines(theirs, older(theirs.url, "add"), 8)
+            got = await in_turn(rounds, 1.0, mine=mine, other=other)
+            mine.close()
+            other.close()
+            cost = middle([load.cpu for load in got["mine"]])
+            rows.append(
+                ("a call passed on, our CPU at 8 clients", f"{cost:.0f} us",
+                 "at most 300 us", cost <= 300)
+            )  # fmt: skip
+            pairs = zip(got["other"], got["mine"], strict=True)
+            times = middle([a.cpu / b.cpu for a, b in pairs])
+            rows.append(
+                ("the same by FastMCP's proxy of a connected client", f"{times:.0f}x",
+                 "at least 20x", times >= 20)
+            )  # fmt: skip
+        one = await lines(ours, modern(ours.url, "up-add", TOKEN), 1)
+        direct = await lines(upstream, modern(upstream.url, "add"), 1)
+        alone = await in_turn(rounds, 1.0, one=one, direct=direct)
+        one.close()
+        direct.close()
+        slower = _slower(alone["one"], alone["direct"])
+        rows.append(
+            ("its time at one client over going direct", f"{slower:.2f}x",
+             "at most 1.5x", slower <= 1.5)
+        )  # fmt: skip
+    return rows
+
+
+def _slower(ours: list[Load], direct: list[Load]) -> float:
+    return middle([b.rate / a.rate for a, b in zip(ours, direct, strict=True)])
+
+
+async def forge(rounds: int, peer: str, python: str) -> Rows:
+    """The same call through ContextForge, and ours beside it."""
+    with ExitStack() as running:
+        upstream = running.enter_context(started(peer, "peer_mcp.py", "sdk"))
+        ours = running.enter_context(passing(upstream.url))
+        theirs = running.enter_context(_forge(python, f"{upstream.url}/mcp"))
+        call = {"name": theirs["tool"], "arguments": ARGUMENTS}
+        text = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        token = f"Bearer {theirs['token']}"
+        body = json.dumps(text).encode()
+        asked = post(theirs["url"], theirs["path"], body, Accept=ACCEPT, Authorization=token)
+        other = await lines(Server(theirs["url"], theirs["pid"]), asked, 2)
+        mine = await lines(ours, modern(ours.url, "up-add", TOKEN), 2)
+        got = await in_turn(rounds, 3.0, mine=mine, other=other)
+        mine.close()
+        other.close()
+    pairs = zip(got["other"], got["mine"], strict=True)
+    times = middle([a.cpu / b.cpu for a, b in pairs])
+    cost = middle([load.cpu for load in got["other"]]) / 1e3
+    return [
+        ("a call passed on by ContextForge, over ours", f"{times:.0f}x ({cost:.0f} ms)",
+         "at least 150x", times >= 150)
+    ]  # fmt: skip
+
+
+@contextmanager
+def _forge(python: str, upstream: str) -> Iterator[dict[str, Any]]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [python, "peer_forge.py", str(port), upstream],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=HERE,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit("ContextForge did not start")
+        yield json.loads(line)
+    finally:
+        process.stdin.close()
+        process.wait(30)
+
+
+async def listing() -> Rows:
+    """Ten thousand tools of another server, listed to a client."""
+    with started(sys.executable, "floor_mcp.py", str(TOOLS)) as many, passing(many.url) as ours:
+        first = await _whole_list(ours)
+        later = [await _whole_list(ours) for _ in range(5)]
+    what = f"{TOOLS:,} tools of a server listed".replace(",", " ")
+    best = min(later)
+    return [
+        (f"{what}, the first time", f"{first * 1e3:.0f} ms", "under 200 ms", first < 0.2),
+        (f"{what}, after that", f"{best * 1e3:.1f} ms", "under 5 ms", best < 0.005),
+    ]
+
+
+async def _whole_list(server: Server) -> float:
+    """Seconds until every page of the list is there."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 26)
+    began, seen, cursor = time.perf_counter(), 0, None
+    while True:
+        writer.write(modern(server.url, "", TOKEN, "tools/list", cursor))
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+        if not head.startswith(b"HTTP/1.1 200") or length is None:
+            raise SystemExit(f"the list was answered with {head!r}")
+        body = await reader.readexactly(int(length[1]))
+        page = msgspec.json.decode(body, type=_Answer).result
+        seen += len(page.tools)
+        cursor = page.nextCursor
+        if cursor is None:
+            break
+    took = time.perf_counter() - began
+    writer.close()
+    if seen != TOOLS:
+        raise SystemExit(f"{seen} tools were listed")
+    return took
+
+
+class _Page(msgspec.Struct):
+    tools: list[msgspec.Raw]
+    nextCursor: str | None = None  # noqa: N815 - the protocol's name
+
+
+class _Answer(msgspec.Struct):
+    result: _Page
+
+
+def run(rounds: int, peer: str | None, forge_python: str | None = None) -> Rows:
+    """All of it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        rows = runner.run(own_tools(rounds, peer))
+        if peer:
+            rows += runner.run(hop(rounds, peer))
+        if peer and forge_python:
+            rows += runner.run(forge(3, peer, forge_python))
+        rows += runner.run(listing())
+    return rows

@@ -1,0 +1,1 @@
+"""Trust in tools that come from somebody else: pinned, compared, quarantined, reviewed."""

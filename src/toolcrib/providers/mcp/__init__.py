@@ -1,0 +1,1 @@
+"""The provider `mcp`: tools of servers that speak the Model Context Protocol."""

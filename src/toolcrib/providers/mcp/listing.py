@@ -1,0 +1,106 @@
+"""Reading a server's lists, page by page and within bounds."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from toolcrib.core.spec import ToolSpec
+from toolcrib.errors import SpecError, ToolFailure
+from toolcrib.protocol.mcp.definitions import relay_specs, spec_of
+from toolcrib.protocol.mcp.headers import Mirror, mirrors
+from toolcrib.providers.mcp.exchange import encode
+from toolcrib.providers.mcp.settings import McpSettings
+from toolcrib.providers.mcp.upstream import Upstream
+
+MOST_PAGES = 1000
+MOST_BYTES = 64 << 20
+_PROBLEMS = 100
+
+
+class Listing:
+    """The tools of a server as they were listed once."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, ToolSpec] = {}
+        self.mirrors: dict[str, tuple[Mirror, ...]] = {}
+        """The arguments that HTTP headers repeat, by the tool's name here."""
+        self.relays: dict[str, str] = {}
+        """The tools that stand for resources and prompts."""
+        self.problems: list[str] = []
+
+    def add(self, raw: Any, settings: McpSettings, *, over_http: bool) -> None:
+        """Take in one definition, or say what is wrong with it."""
+        try:
+            spec = spec_of(settings.name, settings.prefix, raw, settings.beliefs)
+            name = spec.config["tool"]
+            if not _wanted(name, settings):
+                return
+            if spec.name in self.specs:
+                self.problem(f"{spec.name}: the server lists it twice; the first one counts")
+                return
+            if over_http:
+                try:
+                    found = mirrors(spec.input_schema)
+                except ValueError as error:
+                    raise SpecError(f"{name}: {error}") from None
+                if found:
+                    self.mirrors[spec.name] = found
+            self.specs[spec.name] = spec
+        except SpecError as error:
+            self.problem(f"a tool cannot be used: {error}")
+
+    def problem(self, words: str) -> None:
+        """Note what is wrong; not without end."""
+        if len(self.problems) < _PROBLEMS:
+            self.problems.append(words)
+        elif len(self.problems) == _PROBLEMS:
+            self.problems.append("… and more")
+
+
+async def list_tools(upstream: Upstream, settings: McpSettings, *, over_http: bool) -> Listing:
+    """What the server has now. Raises what the session raises, and `ToolFailure` for a list
+    without end."""
+    listing = Listing()
+    session = upstream.session
+    if isinstance(session.capabilities.get("tools"), dict):
+        for raw in await _pages(upstream, "tools/list", "tools"):
+            listing.add(raw, settings, over_http=over_http)
+    for spec in relay_specs(settings.name, session.capabilities, listing.specs):
+        listing.specs[spec.name] = spec
+        listing.relays[spec.annotations["toolcrib/relay"]] = spec.name
+    return listing
+
+
+async def _pages(upstream: Upstream, method: str, member: str) -> list[Any]:
+    found: list[Any] = []
+    seen: set[str] = set()
+    cursor: str | None = None
+    size = 0
+    for _ in range(MOST_PAGES):
+        page = await upstream.ask(method, {} if cursor is None else {"cursor": cursor})
+        items: Any = page.get(member)
+        if not isinstance(items, list):
+            raise _endless(f"the server's answer to {method} has no {member}")
+        found += cast("list[Any]", items)
+        size += len(encode(items))
+        if size > MOST_BYTES:
+            raise _endless(f"the server's list of {member} is larger than {MOST_BYTES} bytes")
+        following: Any = page.get("nextCursor")
+        if following is None:
+            return found
+        if not isinstance(following, str) or following in seen:
+            raise _endless(f"the server's list of {member} comes round to the same page again")
+        seen.add(following)
+        cursor = following
+    raise _endless(f"the server's list of {member} has more than {MOST_PAGES} pages")
+
+
+def _endless(words: str) -> ToolFailure:
+    return ToolFailure(words, reason="upstream_error")
+
+
+def _wanted(name: str, settings: McpSettings) -> bool:
+    return any(fnmatchcase(name, glob) for glob in settings.include) and not any(
+        fnmatchcase(name, glob) for glob in settings.exclude
+    )

@@ -1,0 +1,185 @@
+"""Servers that are started here and talked to over their standard streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolcrib.core.protocols import Sandbox
+from toolcrib.core.sandbox import Child
+from toolcrib.errors import ToolFailure
+from toolcrib.protocol.jsonrpc import Wrong
+from toolcrib.protocol.mcp.definitions import visible
+from toolcrib.providers.mcp.exchange import IN_THREAD, messages_of
+from toolcrib.providers.mcp.shared import Received
+
+_log = logging.getLogger("toolcrib")
+KEPT = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+"""What a server has of this process's environment; everything else has to be given to it."""
+_GRACE = 2.0
+"""Seconds for a server to go once its input has ended."""
+_BANNER = 64 * 1024
+"""Bytes of other text before the first message: some programs greet people there."""
+_LOGGED_LINE = 1000
+_SECRET = 6
+"""How long a variable's value is that could be a secret; it is hidden in what a server logs."""
+_LOGGED = 1 << 20
+"""Bytes of standard error that are logged in one life of a server; the rest is left out."""
+
+
+class StdioPipe:
+    """Starts the server, one message a line, and ends it with everything that it started."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        sandbox: Sandbox,
+        cwd: str,
+        env: Mapping[str, str],
+        max_message: int,
+    ) -> None:
+        self._name = name
+        self._argv = argv
+        self._sandbox = sandbox
+        self._cwd = cwd
+        self._env = {name: os.environ[name] for name in KEPT if name in os.environ} | dict(env)
+        self._limit = max_message
+        self._secrets = [value for value in env.values() if len(value) >= _SECRET]
+        self._child: Child | None = None
+        self._reaping: asyncio.Task[int] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self, received: Received, ended: Callable[[str], None]) -> None:
+        """Start it. Raises `ToolFailure`."""
+        try:
+            self._child = child = await self._sandbox.spawn(
+                self._argv, cwd=self._cwd, env=self._env
+            )
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            text = f"{self._argv[0]} cannot be started: {why}"
+            raise ToolFailure(text, reason="tool_unavailable") from error
+        # Once it has ended, what it started is ended too, and so its output ends.
+        self._reaping = asyncio.create_task(child.wait(), name=f"{self._name} exit")
+        self._tasks = [
+            asyncio.create_task(self._read(child, received, ended), name=f"{self._name} stdout"),
+            asyncio.create_task(self._log(child.stderr), name=f"{self._name} stderr"),
+        ]
+
+    async def send(self, frame: bytes) -> None:
+        """Write one line."""
+        child = self._child
+        if child is not None and not child.stdin.is_closing():
+            child.stdin.write(frame + b"\n")
+            with contextlib.suppress(ConnectionError):  # the reader notices that it is gone
+                await child.stdin.drain()
+
+    async def aclose(self) -> None:
+        """Close its input, give it a moment, and end it with everything that it started."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        try:
+            if child.stdin.can_write_eof() and not child.stdin.is_closing():
+                child.stdin.write_eof()
+            if self._reaping is not None:
+                await asyncio.wait({self._reaping}, timeout=_GRACE)
+        finally:
+            await child.kill()
+            tasks: list[asyncio.Task[Any]] = [*self._tasks]
+            if self._reaping is not None:
+                tasks.append(self._reaping)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(self, child: Child, received: Received, ended: Callable[[str], None]) -> None:
+        why = "the server closed its output"
+        try:
+            wrong = await self._messages(child.stdout, received)
+            why = wrong or await self._exit() or why
+        except (OSError, ValueError) as error:
+            why = f"the server cannot be read: {type(error).__name__}"
+        finally:
+            ended(why)
+        await child.kill()
+
+    async def _exit(self) -> str | None:
+        """How it ended, if it did just now."""
+        reaping = self._reaping
+        if reaping is None:
+            return None
+        await asyncio.wait({reaping}, timeout=0.5)
+        if not reaping.done() or reaping.cancelled() or reaping.exception() is not None:
+            return None
+        return f"the server ended with exit code {reaping.result()}"
+
+    async def _messages(self, stream: asyncio.StreamReader, received: Received) -> str | None:
+        """Hand on messages until there are no more; what was wrong, if that ended it."""
+        buffer, seen, begun, greeted = bytearray(), 0, False, 0
+        while piece := await stream.read(1 << 16):
+            buffer += piece
+            start = 0
+            while (end := buffer.find(b"\n", max(start, seen))) >= 0:
+                line = bytes(buffer[start:end]).strip()
+                start = seen = end + 1
+                if not line:
+                    continue
+                if not begun and not line.startswith((b"{", b"[")):
+                    greeted += len(line)
+                    if greeted > _BANNER:
+                        return "the server writes text that is no message to its output"
+                    self._say(line)
+                    continue
+                wrong = await self._hand_on(line, received)
+                if wrong:
+                    return wrong
+                begun = True
+            if start:
+                del buffer[:start]
+            seen = len(buffer)
+            if len(buffer) > self._limit:
+                return f"the server sent a message of more than {self._limit} bytes"
+        return None
+
+    async def _hand_on(self, line: bytes, received: Received) -> str | None:
+        if len(line) > self._limit:
+            return f"the server sent a message of more than {self._limit} bytes"
+        if len(line) > IN_THREAD:
+            messages = await asyncio.to_thread(messages_of, line, self._limit)
+        else:
+            messages = messages_of(line, self._limit)
+        for message in messages:
+            if isinstance(message, Wrong):
+                return f"the server sent what is no message: {message.message}"
+            received(message)
+        return None
+
+    async def _log(self, stream: asyncio.StreamReader) -> None:
+        """Standard error, line by line, to the log."""
+        left, held = _LOGGED, b""
+        while piece := await stream.read(1 << 14):
+            if left <= 0:
+                continue  # still read, or the server would wait for somebody to do so
+            left -= len(piece)
+            *lines, held = (held + piece).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    self._say(line)
+            held = held[:_LOGGED_LINE]
+            if left <= 0:
+                _log.info("%s: it writes much to standard error; the rest is left out", self._name)
+        if held.strip() and left > 0:
+            self._say(held)
+
+    def _say(self, line: bytes) -> None:
+        text = line[:_LOGGED_LINE].decode("utf-8", "replace").rstrip()
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        _log.info("%s: %s", self._name, visible(text).replace("\t", " "))

@@ -1,0 +1,139 @@
+"""What MCP requests are answered with, whatever the transport and the era."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from toolcrib.core.link import Era, InputRefused, UpstreamError
+from toolcrib.core.version import __version__
+from toolcrib.errors import ToolFailure
+from toolcrib.protocol.mcp import codes, keys
+from toolcrib.protocol.mcp.versions import KNOWN, agreed, era_of
+from toolcrib.transports.caller import Caller
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
+from toolcrib.transports.mcp.changes import Changes
+from toolcrib.transports.mcp.faults import McpFault, unknown_method
+from toolcrib.transports.mcp.relays import Relays
+from toolcrib.transports.mcp.running import Running
+from toolcrib.transports.mcp.tools import Tools
+from toolcrib.transports.service import EXPIRED, Service
+
+_log = logging.getLogger("toolcrib")
+SERVER: dict[str, Any] = {"name": "toolcrib", "title": "Toolcrib", "version": __version__}
+_META: dict[str, Any] = {keys.SERVER: SERVER}
+_HANDSHAKE_ONLY = frozenset(
+    ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+)
+_DECLARED = {"prompts": "prompts", "resources": "resources", "completion": "completions"}
+"""The capability that has to be there for the methods of a family."""
+_CALLS = frozenset(("prompts/get", "resources/read"))
+
+
+class Dispatcher:
+    """Answers requests on one service. A door brings who asks; nothing here believes a request."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.running = Running(service)
+        self.changes = Changes(service)
+        self.relays = Relays(service, self.running.run, self.changes)
+        self.tools = Tools(service, self.running, self.relays.tasks)
+
+    async def answer(
+        self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
+    ) -> dict[str, Any]:
+        """The result of a request. Parts of it may be JSON already (`msgspec.Raw`). Raises
+        `McpFault`."""
+        if caller.badge.over:
+            raise McpFault.of(Fault("unauthenticated", EXPIRED))
+        try:
+            found = await self._answer(caller, endpoint, asked, channel)
+        except McpFault:
+            raise
+        except Fault as fault:
+            raise McpFault.of(fault) from None
+        except UpstreamError as error:
+            raise McpFault.of_upstream(error) from None
+        except (ToolFailure, InputRefused) as error:
+            raise McpFault.of(Fault("upstream_error", str(error))) from None
+        except Exception:
+            _log.exception("the method %s failed", asked.method)
+            raise McpFault(
+                codes.INTERNAL_ERROR, Fault("unexpected_failure").message, http=500
+            ) from None
+        if asked.era == "modern":
+            meta = found.get("_meta")
+            found["_meta"] = {**meta, keys.SERVER: SERVER} if meta else _META
+        return found
+
+    async def _answer(
+        self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
+    ) -> dict[str, Any]:
+        method, modern = asked.method, asked.era == "modern"
+        if method == "tools/call":
+            return await self.tools.call(caller, endpoint, asked, channel)
+        if method == "tools/list":
+            return self.tools.list(caller, endpoint, asked)
+        if modern and method in _HANDSHAKE_ONLY:
+            raise unknown_method(method)
+        if method in self.relays.METHODS:
+            if not self._declared(caller, endpoint, asked):
+                raise unknown_method(method)
+            return await self.relays.answer(caller, endpoint, asked, channel)
+        if method == "initialize":
+            return self.hello(caller, endpoint, agreed(asked.params.get("protocolVersion")))
+        if method == "ping":
+            return {}
+        if method == "server/discover" and modern:
+            return self.hello(caller, endpoint, asked.version)
+        raise unknown_method(method)
+
+    def _declared(self, caller: Caller, endpoint: Endpoint, asked: Asked) -> bool:
+        """Whether a method belongs to what is declared to this caller. What is a call of a tool is
+        there for everybody as soon as there is a server: the pipeline says no, and writes it
+        down."""
+        if asked.method in _CALLS and self._service.host.sources.relays():
+            return True
+        needed = _DECLARED.get(asked.method.partition("/")[0])
+        return not needed or needed in self.relays.capabilities(caller, endpoint, asked.era)
+
+    def hello(self, caller: Caller, endpoint: Endpoint, version: str) -> dict[str, Any]:
+        """What a server says of itself: the answer to `initialize` or, in the modern era, to
+        `server/discover`. Raises `McpFault`."""
+        era = era_of(version)
+        capabilities = self.capabilities(caller, endpoint, era)
+        if era == "handshake":
+            return {
+                "protocolVersion": version,
+                "capabilities": capabilities,
+                "serverInfo": SERVER,
+            }
+        # With no server behind us everybody is told the same.
+        alike = not self._service.host.sources.relays()
+        return {
+            "resultType": "complete",
+            "supportedVersions": list(reversed(KNOWN)),
+            "capabilities": capabilities,
+            "ttlMs": int(self._service.settings.mcp.ttl * 1000),
+            "cacheScope": "public" if alike else "private",
+        }
+
+    def capabilities(self, caller: Caller, endpoint: Endpoint, era: Era) -> dict[str, Any]:
+        """What can be asked for here. Raises `McpFault`."""
+        return {
+            "tools": {"listChanged": True},
+            **self.relays.capabilities(caller, endpoint, era),
+        }
+
+    async def told(
+        self, caller: Caller, endpoint: Endpoint, method: str, params: Any, connection: Any
+    ) -> None:
+        """A notification. Those that we have a use for, cancelling, belong to the transport; no
+        other one has an answer or an effect."""
+
+    async def stop(self) -> None:
+        """End the calls that wait for their clients, and everything that is listened to."""
+        await self.running.stop()
+        await self.changes.close()

@@ -1,0 +1,164 @@
+"""Tasks of servers behind the host: each client has its own ids, and only for its own tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.core.link import UpstreamError
+from toolcrib.protocol.mcp.keys import TASKS
+from toolcrib.transports.mcp import tasks
+from toolcrib.transports.mcp.faults import McpFault
+
+ABLE = {"extensions": {TASKS: {}}}
+
+
+def job_server(kit: Any) -> Any:
+    server = kit.Server("one", era="modern")
+    server.capabilities["extensions"] = {TASKS: {}}
+    server.definitions = [{"name": "job", "inputSchema": {"type": "object"}}]
+    server.answers["tools/call"] = lambda _: {
+        "resultType": "task",
+        "taskId": "t-1",
+        "status": "working",
+        "ttlMs": 60_000,
+        "x-new": 1,
+    }
+
+    def get(params: Any) -> dict[str, Any]:
+        if params["taskId"] != "t-1":
+            raise UpstreamError(-32602, "unknown task")
+        return {"taskId": "t-1", "status": "completed", "result": {"content": []}}
+
+    server.answers["tasks/get"] = get
+    server.answers["tasks/update"] = server.answers["tasks/cancel"] = lambda _: {}
+    return server
+
+
+async def begin(gateway: Any, **more: Any) -> dict[str, Any]:
+    return await gateway.modern("tools/call", {"name": "one-job"}, capabilities=ABLE, **more)
+
+
+async def test_a_task_comes_through_a_call_and_is_asked_about_under_an_id_of_ours(
+    start: Any, kit: Any
+) -> None:
+    server = job_server(kit)
+    gateway = await start(server)
+    made = await begin(gateway)
+    task = made.pop("taskId")
+    assert made == {"resultType": "task", "status": "working", "ttlMs": 60_000, "x-new": 1}
+    assert task != "t-1"
+    answer = await gateway.modern("tasks/get", {"taskId": task}, capabilities=ABLE)
+    assert answer == {
+        "resultType": "complete",
+        "taskId": task,
+        "status": "completed",
+        "result": {"content": []},
+    }
+    given = {"taskId": task, "inputResponses": {"a": {"action": "accept"}}}
+    assert await gateway.modern("tasks/update", given, capabilities=ABLE) == {
+        "resultType": "complete"
+    }
+    assert server.asked[-1] == ("tasks/update", {**given, "taskId": "t-1"})
+    await gateway.modern("tasks/cancel", {"taskId": task}, capabilities=ABLE)
+    assert server.asked[-1] == ("tasks/cancel", {"taskId": "t-1"})
+    trail = await gateway.host.trail()
+    assert [e.type for e in trail if e.type == "call.finished"] == ["call.finished"]
+
+
+async def test_a_task_is_not_held_to_the_schema_of_what_comes_later(start: Any, kit: Any) -> None:
+    server = job_server(kit)
+    server.definitions[0]["outputSchema"] = {"type": "object", "required": ["done"]}
+    gateway = await start(server)
+    assert (await begin(gateway))["resultType"] == "task"
+
+
+async def test_a_task_is_its_own_callers(start: Any, kit: Any) -> None:
+    server = job_server(kit)
+    gateway = await start(server)
+    task = (await begin(gateway))["taskId"]
+    asked = len(server.asked)
+    answers: list[dict[str, Any]] = []
+    for caller, name, endpoint in (
+        (gateway.caller("bob"), task, kit.Endpoint()),
+        (gateway.caller(), task, kit.Endpoint(profile="none")),
+        (gateway.caller(), "t-1", kit.Endpoint()),
+        (gateway.caller(), "no-such-task-at-all", kit.Endpoint()),
+        (gateway.caller(), None, kit.Endpoint()),
+        (gateway.caller(), ["t-1"], kit.Endpoint()),
+    ):
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            with pytest.raises(McpFault) as caught:
+                await gateway.modern(
+                    method, {"taskId": name}, caller=caller, endpoint=endpoint, capabilities=ABLE
+                )
+            error = caught.value.error()
+            assert error.pop("message").startswith("there is no task")
+            answers.append(error)
+    assert answers == [{"code": -32602}] * 18
+    assert len(server.asked) == asked
+
+
+async def test_without_the_extension_there_are_no_tasks(start: Any, kit: Any) -> None:
+    gateway = await start(job_server(kit))
+    task = (await begin(gateway))["taskId"]
+    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+        for capabilities in ({}, {"extensions": {}}, {"extensions": []}):
+            with pytest.raises(McpFault) as caught:
+                await gateway.modern(method, {"taskId": task}, capabilities=capabilities)
+            assert (caught.value.code, caught.value.http) == (-32021, 400)
+            assert caught.value.data == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    for method in ("tasks/list", "tasks/result"):
+        with pytest.raises(McpFault) as caught:
+            await gateway.modern(method, {"taskId": task}, capabilities=ABLE)
+        assert caught.value.code == -32601
+
+
+async def test_the_extension_is_declared_where_a_server_has_it(start: Any, kit: Any) -> None:
+    gateway = await start(job_server(kit))
+    relays, caller = gateway.dispatcher.relays, gateway.caller()
+    assert relays.capabilities(caller, kit.Endpoint(), "modern")["extensions"] == {TASKS: {}}
+    assert "extensions" not in relays.capabilities(caller, kit.Endpoint(), "handshake")
+    assert "extensions" not in relays.capabilities(caller, kit.Endpoint(profile="none"), "modern")
+
+
+async def test_so_many_tasks_are_remembered_and_the_oldest_make_room(
+    start: Any, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_EACH", 3)
+    monkeypatch.setattr(tasks, "MOST", 5)
+    gateway = await start(job_server(kit))
+    bob = gateway.caller("bob")
+    bobs = [(await begin(gateway, caller=bob))["taskId"] for _ in range(2)]
+    anns = [(await begin(gateway))["taskId"] for _ in range(5)]
+
+    async def known(task: str, caller: Any = None) -> bool:
+        try:
+            await gateway.modern("tasks/get", {"taskId": task}, caller=caller, capabilities=ABLE)
+        except McpFault:
+            return False
+        return True
+
+    assert [await known(task) for task in anns] == [False, False, True, True, True]
+    assert [await known(task, bob) for task in bobs] == [
+        True,
+        True,
+    ]  # nobody pushes others out first
+    eve = gateway.caller("eve")
+    await begin(gateway, caller=eve)
+    assert [await known(task, bob) for task in bobs] == [False, True]
+
+
+async def test_a_task_is_forgotten_when_its_time_is_over(
+    start: Any, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = await start(job_server(kit))
+    task = (await begin(gateway))["taskId"]
+    later = tasks.time.monotonic() + 60 + 61
+    monkeypatch.setattr(
+        tasks, "time", type("Later", (), {"monotonic": staticmethod(lambda: later)})
+    )
+    with pytest.raises(McpFault, match="there is no task"):
+        await gateway.modern("tasks/get", {"taskId": task}, capabilities=ABLE)
+    assert gateway.dispatcher.relays.tasks._tasks == {}
