@@ -129,6 +129,9 @@ LOCAL = (
     "config schema",
     "policy test rows.yaml",
     "tokens list",
+    "auth login up",
+    "auth logout up",
+    "auth status",
     "serve",
 )
 

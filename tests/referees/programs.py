@@ -32,11 +32,14 @@ def cells(client: str, url: str) -> dict[str, Any]:
     return _said([PYTHONS[client], "-W", "ignore", CLIENTS / f"{client}.py", url])
 
 
-def steps(client: str, target: str | Sequence[Any], *taken: Sequence[Any]) -> list[Any]:
-    """What `sdk1` or `sdk2` got for these steps at an address, or from a command."""
+def steps(
+    client: str, target: str | Sequence[Any], *taken: Sequence[Any], **filled: Any
+) -> list[Any]:
+    """What `sdk1` or `sdk2` got for these steps at an address, or from a command; `filled` is what
+    the person writes into the fields of forms."""
     where = target if isinstance(target, str) else json.dumps([str(word) for word in target])
-    argv = [PYTHONS[client], "-W", "ignore", CLIENTS / "steps.py", where, json.dumps(taken)]
-    return _said(argv)
+    words = [CLIENTS / "steps.py", where, json.dumps(taken), json.dumps(filled)]
+    return _said([PYTHONS[client], "-W", "ignore", *words])
 
 
 def inspector(*words: Any) -> Any:

@@ -28,7 +28,9 @@ _TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def _score(score: suites.Score) -> str:
-    return f"{score.passed}/{len(score.scored)}"
+    unscored = [failed == 0 for _, failed in score.unscored.values()]
+    more = f" + {sum(unscored)}/{len(unscored)}" if unscored else ""
+    return f"{score.passed}/{len(score.scored)}{more}"
 
 
 def served(folder: Path) -> Iterator[str]:

@@ -83,7 +83,7 @@ def _run(suite: str, words: Sequence[str | Path], folder: Path, seconds: float) 
 
 def server(suite: str, url: str, folder: Path, *words: str) -> Score:
     """Judge the server at an address."""
-    return _run(suite, ["server", "--url", url, *words], folder, 300)
+    return _run(suite, ["server", "--url", url, *words], folder, 240)
 
 
 def scenarios(revision: str) -> list[str]:

@@ -479,8 +479,6 @@ class ToolHost:
     async def _ready_inbox(self) -> Any:
         return (await self.start()).inbox
 
-    # Events.
-
     async def events(self, after: str | None = None) -> AsyncIterator[Event]:
         """Events as they happen; with `after`, first those on the trail behind that event id."""
         async for event in (await self.start()).follow(after):

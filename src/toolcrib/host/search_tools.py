@@ -72,6 +72,7 @@ class SearchTools:
         """What one of these is held to itself: of what it calls, the profile decides. A tool that
         waits for others must not hold a place that they need."""
         limits: tuple[Limit, ...] = profile.limits
+        kept: tuple[Rule, ...] = ()
         if name == CALL:
             limits = ()
         elif name == CODE:
@@ -80,11 +81,13 @@ class SearchTools:
                 for limit in limits
             )
             limits = (*limits, _AT_ONCE)
+            # That code is run is something in itself: who denies or asks about that is heard.
+            kept = tuple(rule for rule in profile.rules if rule.verdict != "allow")
         mode = f"listing: {profile.listing.mode}"
         rule = Rule(verdict="allow", match=Match(names=(name,)), text=mode, source=profile.source)
         return replace(
             profile,
-            rules=(rule,),
+            rules=(rule, *kept),
             limits=limits,
             policies={k: v for k, v in profile.policies.items() if k == name},
             pins={},

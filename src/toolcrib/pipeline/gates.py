@@ -7,7 +7,7 @@ function of the context. `explain` and the real call walk the same checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, ALLOW, RANK, Decision
@@ -20,6 +20,9 @@ from toolcrib.errors import Denial, ToolFailure
 from toolcrib.pipeline.constraints import compile_constraint, describe, reason_of
 from toolcrib.pipeline.patterns import any_glob
 from toolcrib.reasons import is_reason
+
+if TYPE_CHECKING:
+    from toolcrib.pipeline.plan import Plan
 
 
 class Check(NamedTuple):
@@ -266,3 +269,9 @@ def proper(check: Check, said: Any) -> Decision:
     if said.verdict == "deny" and not is_reason(said.reason):
         return fault(check.name, f"denied with the reason {said.reason!r}")
     return said
+
+
+def decide(plan: Plan, flight: ToolContext) -> Decision:
+    """All gates' answers put together: deny beats ask beats allow."""
+    said = (check.constant or ask_check(check, flight) for check in plan.checks)
+    return max(said, key=lambda decision: RANK[decision.verdict])

@@ -32,7 +32,7 @@ from toolcrib.pipeline.asking import Asking
 from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed, overdue
 from toolcrib.pipeline.flight import Flight
-from toolcrib.pipeline.gates import ask_check, fault, proper
+from toolcrib.pipeline.gates import decide, fault, proper
 from toolcrib.pipeline.ids import count_ids
 from toolcrib.pipeline.leases import Leases, Ledger
 from toolcrib.pipeline.limits import Meter, Refusal, refund, take
@@ -496,9 +496,3 @@ class Pipeline:
     def in_flight(self) -> int:
         """How many calls run or wait now."""
         return sum(len(wheel.running) for wheel in list(self.wheels.values()))
-
-
-def decide(plan: Plan, flight: ToolContext) -> Decision:
-    """All gates' answers put together: deny beats ask beats allow."""
-    said = (check.constant or ask_check(check, flight) for check in plan.checks)
-    return max(said, key=lambda decision: RANK[decision.verdict])

@@ -10,7 +10,7 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from blocks import form, text
 from call import Call, InputNeeded
@@ -27,6 +27,22 @@ _METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Asking(Protocol):
+    """What work can do while it goes on."""
+
+    async def ask(self, key: str, request: dict[str, Any]) -> Any: ...
+
+
+class AtOnce:
+    """Work for a client that knows no tasks: it waits for the answer."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def ask(self, key: str, request: dict[str, Any]) -> Any:
+        return (await self._call.ask({key: request}))[key]
 
 
 class Task:
@@ -84,7 +100,7 @@ class Task:
         return {"resultType": "complete", **self.shown(), **more}
 
 
-Work = Callable[[Task, dict[str, Any]], Awaitable[dict[str, Any]]]
+Work = Callable[[Asking, dict[str, Any]], Awaitable[dict[str, Any]]]
 _TASKS: dict[str, Task] = {}
 _WORK: dict[str, tuple[Work, bool]] = {}
 
@@ -94,7 +110,7 @@ def work(name: str, *, required: bool = False, **properties: Any) -> Callable[[W
 
     def offer(done: Work) -> Work:
         async def at_once(call: Call) -> dict[str, Any]:
-            return await done(Task(_nothing, {}), dict(call.arguments))
+            return await done(AtOnce(call), dict(call.arguments))
 
         at_once.__doc__ = done.__doc__
         tool(name, {"type": "object", "properties": properties})(at_once)
@@ -104,10 +120,6 @@ def work(name: str, *, required: bool = False, **properties: Any) -> Callable[[W
     return offer
 
 
-async def _nothing(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
-    return content()
-
-
 @tool("greet", {"type": "object", "properties": {"name": {"type": "string"}}})
 async def greet(call: Call) -> dict[str, Any]:
     """Greets at once."""
@@ -115,33 +127,33 @@ async def greet(call: Call) -> dict[str, Any]:
 
 
 @work("slow_compute", seconds={"type": "number"}, label={"type": "string"})
-async def slow_compute(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+async def slow_compute(task: Asking, arguments: dict[str, Any]) -> dict[str, Any]:
     """Takes as many seconds as wanted."""
     await asyncio.sleep(arguments.get("seconds", 0))
     return content(text(f"computed {arguments.get('label', '')}"))
 
 
 @work("failing_job", required=True)
-async def failing_job(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+async def failing_job(task: Asking, arguments: dict[str, Any]) -> dict[str, Any]:
     """Fails in its own words."""
     return {**content(text("The job failed.")), "isError": True}
 
 
 @work("protocol_error_job")
-async def protocol_error_job(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+async def protocol_error_job(task: Asking, arguments: dict[str, Any]) -> dict[str, Any]:
     """Fails without a result."""
     raise MCPError(-32603, "The job broke.")
 
 
 @work("confirm_delete", filename={"type": "string"})
-async def confirm_delete(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+async def confirm_delete(task: Asking, arguments: dict[str, Any]) -> dict[str, Any]:
     """Asks before it deletes nothing."""
     answer = await task.ask("confirm", form("Delete it?", confirm={"type": "boolean"}))
     return content(text(f"{arguments.get('filename')}: {json.dumps(answer)}"))
 
 
 @work("multi_input")
-async def multi_input(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+async def multi_input(task: Asking, arguments: dict[str, Any]) -> dict[str, Any]:
     """Asks for two things at once."""
     name = form("What is your name?", name={"type": "string"})
     sure = form("Are you sure?", confirm={"type": "boolean"})
@@ -150,7 +162,7 @@ async def multi_input(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @work("test_tool_with_task", required=True)
-async def greet_later(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+async def greet_later(task: Asking, arguments: dict[str, Any]) -> dict[str, Any]:
     """Asks for a name, and greets it later."""
     return content(text(f"Hello, {arguments['name']}!"))
 

@@ -1,9 +1,10 @@
 """A client of whichever Python SDK this environment has: takes steps, and prints their results.
 
-    python steps.py TARGET '[["call_tool", "echo", {"message": "hi"}], ["list_prompts"]]'
+    python steps.py TARGET '[["call_tool", "echo", {"message": "hi"}], ["list_prompts"]]' ['{}']
 
 TARGET is an address, or a command as a JSON list that speaks on stdin and stdout. Each result is
-what the SDK made of the answer, as JSON. Questions are answered by what their form proposes.
+what the SDK made of the answer, as JSON. The fields of a form are filled in by what the last
+argument says of them, else by what the form proposes.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ import mcp
 from mcp import StdioServerParameters
 
 
-def answer(schema: dict[str, Any]) -> dict[str, Any]:
-    """Every field of a form: what it proposes, or the first thing that fits."""
+def answer(schema: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Every field of a form: what is known, what it proposes, or the first thing that fits."""
     made = {}
     for key, field in schema.get("properties", {}).items():
         first = {"string": "text", "integer": 1, "number": 1, "boolean": True, "array": []}
         choices = field.get("enum") or [one["const"] for one in field.get("oneOf", ())]
-        made[key] = field.get("default", choices[0] if choices else first[field["type"]])
+        proposed = field.get("default", choices[0] if choices else first[field["type"]])
+        made[key] = known.get(key, proposed)
     return made
 
 
-async def connected(stack: AsyncExitStack, target: str, told: list[Any]) -> Any:
+async def connected(stack: AsyncExitStack, target: str, known: dict[str, Any]) -> Any:
     command = json.loads(target) if target.startswith("[") else None
     server = StdioServerParameters(command=command[0], args=command[1:]) if command else target
 
     async def elicit(context: Any, params: Any) -> Any:
         schema = getattr(params, "requested_schema", None) or params.requestedSchema
-        return types.ElicitResult(action="accept", content=answer(schema))
+        return types.ElicitResult(action="accept", content=answer(schema, known))
 
     async def sample(context: Any, params: Any) -> Any:
         said = types.TextContent(type="text", text="a sampled answer")
@@ -43,16 +45,10 @@ async def connected(stack: AsyncExitStack, target: str, told: list[Any]) -> Any:
     async def roots(context: Any) -> Any:
         return types.ListRootsResult(roots=[])
 
-    async def note(message: Any) -> None:
-        named = getattr(getattr(message, "root", message), "method", None)
-        if isinstance(named, str):
-            told.append(named)
-
     asked = {
         "elicitation_callback": elicit,
         "sampling_callback": sample,
         "list_roots_callback": roots,
-        "message_handler": note,
     }
     if hasattr(mcp, "Client"):
         import mcp_types as types
@@ -69,11 +65,10 @@ async def connected(stack: AsyncExitStack, target: str, told: list[Any]) -> Any:
     return client
 
 
-async def main(target: str, steps: list[list[Any]]) -> None:
+async def main(target: str, steps: list[list[Any]], known: dict[str, Any]) -> None:
     results: list[Any] = []
-    told: list[Any] = []
     async with AsyncExitStack() as stack:
-        client = await connected(stack, target, told)
+        client = await connected(stack, target, known)
         for method, *words in steps:
             progress: list[Any] = []
 
@@ -92,4 +87,5 @@ async def main(target: str, steps: list[list[Any]]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
+    filled = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2]), filled))

@@ -12,6 +12,7 @@ from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.profile import Limit, Listing
 from toolcrib.host import search_tools
 from toolcrib.host.search_tools import SearchTools
+from toolcrib.host.verify import verify
 from toolcrib.testing import EventRecorder
 from toolcrib.tools.python_code import tool as code_tool
 
@@ -229,6 +230,33 @@ async def test_code_is_held_to_its_policy() -> None:
         assert result.error is not None
         assert "too many calls of tools" in result.error.message
         assert (await host.call("run_code", {"code": "while True: pass"})).reason == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict"),
+    [
+        ({"deny": {"effects": ["execute"]}}, "deny"),
+        ({"deny": "run_code"}, "deny"),
+        ({"ask": {"effects": ["execute"]}}, "ask"),
+        ({"deny": {"effects": ["write"]}}, "allow"),
+    ],
+)
+def test_rules_about_running_code_hold(rule: dict[str, Any], verdict: str) -> None:
+    host = host_of({"mode": "code"}, rules=[*RULES, rule])
+    assert host.explain("run_code", {"code": "1"}).verdict == verdict
+    assert ("run_code" in [each.name for each in host.tools()]) is (verdict != "deny")
+    assert host.explain("call_tool", {"name": "weather"}).verdict == "allow"
+
+
+def test_the_proof_that_nothing_is_executed_knows_of_it() -> None:
+    invariants = {"never": [{"effects": ["execute"]}]}
+    allowed = verify(host_of({"mode": "code"}), invariants)
+    assert [f.tool for f in allowed.findings if f.kind == "never"] == ["run_code"]
+    denied = {"deny": {"effects": ["execute"]}}
+    for host in (host_of({"mode": "code"}, rules=[*RULES, denied]), host_of({"mode": "search"})):
+        assert [f for f in verify(host, invariants).findings if f.kind == "never"] == []
+    by_name = host_of({"mode": "code"}, rules=[*RULES, {"deny": "run_code"}])
+    assert verify(by_name, invariants).findings == ()
 
 
 async def test_nobody_can_stand_in_for_them() -> None:

@@ -11,6 +11,7 @@ from toolcrib.core.profile import Profile, Rule
 from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
 from toolcrib.core.units import did_you_mean
+from toolcrib.host.search_tools import CODE, SearchTools
 from toolcrib.host.verify.callers import Scope, callers
 from toolcrib.host.verify.probe import Subject, policy_of
 from toolcrib.host.verify.reachable import Way, cells, failing, held, holding, rules_for
@@ -95,6 +96,8 @@ def _unmatched(
     for pattern in rule.match.names:
         if any(pattern.startswith(f"{provider}-") for provider in providers):
             return  # what a provider brings is known only while it is up
+        if pattern == CODE and CODE in SearchTools.names(case.profile):
+            return  # in no catalog, and such a rule holds for it
         if not any(any_glob((pattern,))(s.entry.spec.name) for s in subjects):
             near = did_you_mean(pattern.replace("*", ""), [s.name for s in subjects])
             hint = f"; did you mean {near}?" if near else ""

@@ -15,6 +15,7 @@ from toolcrib.core.policy import NoPolicy, ToolPolicy
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Profile
 from toolcrib.host.host import ToolHost
+from toolcrib.host.search_tools import CODE, SearchTools
 from toolcrib.host.verify.reachable import Cell
 from toolcrib.host.verify.report import Finding
 from toolcrib.host.verify.satisfiable import MISSING, Solver
@@ -52,6 +53,15 @@ def subjects(host: ToolHost) -> list[Subject]:
                 solver = Solver(other.spec.input_schema)
                 found.append(Subject(f"{name}@{version}", other, solver))
     return found
+
+
+def code_of(host: ToolHost, profile: Profile) -> tuple[Subject, Profile] | None:
+    """The tool that runs code under a profile with `listing`, and what it is held to."""
+    entry = host.planner.search_tools.entry(CODE, profile)
+    if entry is None:
+        return None
+    rules = SearchTools.rules(CODE, profile)
+    return Subject(CODE, entry, Solver(entry.spec.input_schema)).under(rules), rules
 
 
 def profiles_of(host: ToolHost) -> list[Profile]:

@@ -12,7 +12,7 @@ from toolcrib.host.host import ToolHost
 from toolcrib.host.verify.invariants import Invariants, NeverWiden, read_invariants
 from toolcrib.host.verify.lint import lint_knobs, lint_rules
 from toolcrib.host.verify.never import Breach, concerns_profile, concerns_tool
-from toolcrib.host.verify.probe import Prober, profiles_of, subjects
+from toolcrib.host.verify.probe import Prober, code_of, profiles_of, subjects
 from toolcrib.host.verify.report import Finding, Report
 from toolcrib.host.verify.widen import Widening
 
@@ -63,10 +63,12 @@ class _Verification:
             for profile in self.profiles:
                 if not concerns_profile(never, profile):
                     continue
-                held = (subject.under(profile) for subject in self.subjects)
-                for subject in (s for s in held if concerns_tool(never, s)):
-                    breach = Breach(self.prober, never, profile, subject)
-                    self._note(breach.find(), breach.by_code, subject.name)
+                held = [(subject.under(profile), profile) for subject in self.subjects]
+                code = code_of(self.host, profile)
+                for subject, rules in held if code is None else [*held, code]:
+                    if concerns_tool(never, subject):
+                        breach = Breach(self.prober, never, rules, subject)
+                        self._note(breach.find(), breach.by_code, subject.name)
         for demand in invariants.never_widen:
             self._widened(demand)
         if config.profiles:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import SpecError, ToolFailure
 from toolcrib.protocol.mcp.definitions import relay_specs, spec_of
-from toolcrib.protocol.mcp.headers import Mirror, mirrors
+from toolcrib.protocol.mcp.headers import MARK, Mirror, mirrors
 from toolcrib.providers.mcp.exchange import encode
 from toolcrib.providers.mcp.settings import McpSettings
 from toolcrib.providers.mcp.upstream import Upstream
@@ -16,6 +16,7 @@ from toolcrib.providers.mcp.upstream import Upstream
 MOST_PAGES = 1000
 MOST_BYTES = 64 << 20
 _PROBLEMS = 100
+_MARK = MARK.encode()
 
 
 class Listing:
@@ -29,8 +30,9 @@ class Listing:
         """The tools that stand for resources and prompts."""
         self.problems: list[str] = []
 
-    def add(self, raw: Any, settings: McpSettings, *, over_http: bool) -> None:
-        """Take in one definition, or say what is wrong with it."""
+    def add(self, raw: Any, settings: McpSettings, *, marked: bool) -> None:
+        """Take in one definition, or say what is wrong with it. `marked` says that arguments may
+        be meant for headers."""
         try:
             spec = spec_of(settings.name, settings.prefix, raw, settings.beliefs)
             name = spec.config["tool"]
@@ -39,7 +41,7 @@ class Listing:
             if spec.name in self.specs:
                 self.problem(f"{spec.name}: the server lists it twice; the first one counts")
                 return
-            if over_http:
+            if marked:
                 try:
                     found = mirrors(spec.input_schema)
                 except ValueError as error:
@@ -58,22 +60,27 @@ class Listing:
             self.problems.append("… and more")
 
 
-async def list_tools(upstream: Upstream, settings: McpSettings, *, over_http: bool) -> Listing:
+async def list_tools(upstream: Upstream, settings: McpSettings) -> Listing:
     """What the server has now. Raises what the session raises, and `ToolFailure` for a list
     without end."""
     listing = Listing()
     session = upstream.session
     if isinstance(session.capabilities.get("tools"), dict):
-        for raw in await _pages(upstream, "tools/list", "tools"):
-            listing.add(raw, settings, over_http=over_http)
+        found, text = await _pages(upstream, "tools/list", "tools")
+        mirroring = session.era == "modern" and not session.wire.shared
+        marked = mirroring and any(_MARK in page for page in text)
+        for raw in found:
+            listing.add(raw, settings, marked=marked)
     for spec in relay_specs(settings.name, session.capabilities, listing.specs):
         listing.specs[spec.name] = spec
         listing.relays[spec.annotations["toolcrib/relay"]] = spec.name
     return listing
 
 
-async def _pages(upstream: Upstream, method: str, member: str) -> list[Any]:
+async def _pages(upstream: Upstream, method: str, member: str) -> tuple[list[Any], list[bytes]]:
+    """What the pages hold, and the text of each."""
     found: list[Any] = []
+    text: list[bytes] = []
     seen: set[str] = set()
     cursor: str | None = None
     size = 0
@@ -83,12 +90,13 @@ async def _pages(upstream: Upstream, method: str, member: str) -> list[Any]:
         if not isinstance(items, list):
             raise _endless(f"the server's answer to {method} has no {member}")
         found += cast("list[Any]", items)
-        size += len(encode(items))
+        text.append(encode(items))
+        size += len(text[-1])
         if size > MOST_BYTES:
             raise _endless(f"the server's list of {member} is larger than {MOST_BYTES} bytes")
         following: Any = page.get("nextCursor")
         if following is None:
-            return found
+            return found, text
         if not isinstance(following, str) or following in seen:
             raise _endless(f"the server's list of {member} comes round to the same page again")
         seen.add(following)

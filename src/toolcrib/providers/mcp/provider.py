@@ -85,11 +85,8 @@ class McpProvider:
     async def list_tools(self) -> Sequence[ToolSpec]:
         """The server's tools, in the order of their names; and tools for its resources and
         prompts."""
-        session = self._upstream.session
         try:
-            listing = await list_tools(
-                self._upstream, self._settings, over_http=not session.wire.shared
-            )
+            listing = await list_tools(self._upstream, self._settings)
         except UpstreamError as error:
             text = f"the server does not list its tools: {error.message[:500]} ({error.code})"
             raise ToolFailure(text, reason="tool_unavailable") from error

@@ -95,9 +95,7 @@ class Guard:
                     "origin_refused",
                     "pages of that origin may not call; serve.http.origins lists those that may",
                 )
-        elif head.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith(
-            ("/v1", "/mcp")
-        ):
+        elif head.get(b"sec-fetch-site") == b"cross-site" and scope["path"].startswith(_GUARDED):
             raise Fault("origin_refused", "another site's page may not call")
 
     def plain(self, head: Mapping[bytes, bytes]) -> bool:

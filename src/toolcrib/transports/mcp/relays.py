@@ -21,6 +21,7 @@ from toolcrib.transports.mcp.faults import McpFault, invalid, unknown_method
 from toolcrib.transports.mcp.logging import checked
 from toolcrib.transports.mcp.offers import Offers, What, offers_for
 from toolcrib.transports.mcp.paging import page
+from toolcrib.transports.mcp.passing import passing
 from toolcrib.transports.mcp.tasks import Tasks
 from toolcrib.transports.mcp.watching import bounded
 from toolcrib.transports.service import Service
@@ -34,15 +35,6 @@ Run = Callable[
 _KINDS = {kind.method: kind for kind in (PROMPTS, RESOURCES, TEMPLATES)}
 _OF_CONNECTIONS = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 _OF_TASKS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-_FAMILIES: Mapping[str, tuple[What, ...]] = {
-    "prompts/list": ("prompts",),
-    "resources/list": ("resources",),
-    "resources/templates/list": ("resources",),
-    "resources/subscribe": ("resources",),
-    "resources/unsubscribe": ("resources",),
-    "completion/complete": ("prompts", "resources"),
-}
-"""Methods that are there only for who sees something of this."""
 _OF_MODERN = frozenset({"resultType", "ttlMs", "cacheScope"})
 
 
@@ -88,9 +80,6 @@ class Relays:
         """The result of one request. Raises `McpFault`."""
         method, modern = asked.method, asked.era == "modern"
         held = offers_for(self._host, caller, endpoint)
-        family = _FAMILIES.get(method)
-        if family is not None and not self._any(held, *family):
-            raise unknown_method(method)  # it is not declared either
         if method in _OF_CONNECTIONS and not modern:
             return await self._on_connection(caller, endpoint, asked, channel)
         if method in _KINDS:
@@ -100,17 +89,18 @@ class Relays:
         elif method == "resources/read":
             made = await self._read_resource(held, caller, endpoint, asked, channel)
         elif method == "completion/complete":
-            made = _for_era(await complete(self._changes.owners, held, asked.params), modern)
+            with passing(asked, channel):
+                made = _for_era(await complete(self._changes.owners, held, asked.params), modern)
         elif method in _OF_TASKS and modern:
-            made = _for_era(await self.tasks.answer(held, asked), modern)
+            with passing(asked, channel):
+                made = _for_era(await self.tasks.answer(held, asked), modern)
         else:
             raise unknown_method(method)
         return made
 
-    def _any(self, held: Offers, *family: What) -> bool:
-        """Whether any server has something of that for the caller."""
-        upstreams = self._changes.upstreams.all()
-        return any(held.sees(up, what) is not None for up in upstreams for what in family)
+    def _any(self, held: Offers, what: What) -> bool:
+        """Whether any server has something of that for the caller: else it is not declared."""
+        return any(held.sees(up, what) is not None for up in self._changes.upstreams.all())
 
     # Lists.
 

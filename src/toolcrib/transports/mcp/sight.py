@@ -86,7 +86,10 @@ def _part(entry: Entry | None) -> Part:
     if entry is None or entry.spec.kind != KIND:
         return "tools"
     relay = entry.spec.config.get("relay")
-    return next((what for what, method in RELAYED.items() if method == relay), "tools")
+    for what, method in RELAYED.items():
+        if method == relay:
+            return what
+    return "tools"
 
 
 def _alike(one: Entry | None, other: Entry | None) -> bool:

@@ -151,6 +151,7 @@ async def test_a_status_that_says_no_fails_the_call(
         error = await failure(up, "status", status=status)
         assert error.reason == reason
         assert str(status) in error.message
+        assert server.calls("status") == 1
 
 
 @ERAS
@@ -191,6 +192,16 @@ async def test_questions_are_put_to_the_call_on_whose_stream_they_came(
         assert link.told[-1] == ("notifications/progress", {"progress": 1, "total": 2})
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_questions_on_a_calls_own_stream_need_a_grant_as_well(tmp_path: Path) -> None:
+    async with mcp_server("handshake") as server, entered(tmp_path, {"url": server.url}) as up:
+        link = Link(ACCEPTED, elicitation={})
+        token = LINK.set(link)
+        result = await call(up, "ask")
+        LINK.reset(token)
+        assert result.output == "null"
+        assert link.asked == []
 
 
 @ERAS
@@ -273,11 +284,20 @@ async def test_the_first_revision_is_not_tried_when_another_is_named(
                 pass
 
 
-@pytest.mark.parametrize("endpoint", ["http://127.0.0.2:9/messages", "ftp://x", "//10.0.0.1/"])
-async def test_a_server_cannot_have_messages_sent_elsewhere(tmp_path: Path, endpoint: str) -> None:
+@pytest.mark.parametrize(
+    ("endpoint", "words"),
+    [
+        ("http://127.0.0.2:9/messages", "elsewhere"),
+        ("//10.0.0.1/", "elsewhere"),
+        ("ftp://x", "neither https nor http"),
+    ],
+)
+async def test_a_server_cannot_have_messages_sent_elsewhere(
+    tmp_path: Path, endpoint: str, words: str
+) -> None:
     async with mcp_server(old=True) as server:
         server.endpoint = endpoint
-        with pytest.raises(ToolcribError):
+        with pytest.raises(ToolcribError, match=words):
             async with provider(tmp_path, {"url": server.url, "transport": "sse"}):
                 pass
         assert server.told == []

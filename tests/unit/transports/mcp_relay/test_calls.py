@@ -292,6 +292,33 @@ async def test_completions_come_from_the_owner_under_its_own_names(start: Any, k
     assert mute.count("completion/complete") == 0
 
 
+async def test_what_is_passed_on_bears_what_the_request_said_and_no_questions(
+    start: Any, kit: Any
+) -> None:
+    server = kit.Server("one")
+    server.prompts = [{"name": "p"}]
+
+    async def ask(_: Any) -> Any:
+        link = LINK.get()
+        assert link is not None
+        return await link.ask({"who": {"method": "elicitation/create", "params": {}}})
+
+    gateway = await start(server)
+    params = {
+        "ref": {"type": "ref/prompt", "name": "one-p"},
+        "argument": {"name": "a", "value": ""},
+    }
+    await gateway.modern("completion/complete", params, capabilities=ELICITATION)
+    link = server.links[-1]
+    assert (link.era, dict(link.capabilities)) == ("modern", ELICITATION)
+    assert server.links[0] is None  # the list was for everybody
+    server.answers["completion/complete"] = ask
+    for asking in (gateway.modern, gateway.old):
+        fault = await refused(asking("completion/complete", params))
+        assert fault.data["reason"] == "upstream_error"
+    assert LINK.get() is None
+
+
 @pytest.mark.parametrize("profile", ["part", "none", "hidden"])
 async def test_nothing_is_completed_that_may_not_be_had(start: Any, kit: Any, profile: str) -> None:
     server = kit.Server("one")

@@ -62,6 +62,32 @@ async def test_a_tool_that_comes_or_goes_is_told_to_those_who_see_it(start: Any,
     assert blind == deaf == []
 
 
+async def test_where_tools_are_searched_for_only_what_is_listed_counts(
+    start: Any, kit: Any
+) -> None:
+    listing = {"mode": "search", "tools": 5, "pinned": ["pin*"]}
+    config: dict[str, Any] = {
+        "version": 1,
+        "host": {"profile": "all"},
+        "profiles": {
+            "all": {"default": "allow"},
+            "search": {"default": "allow", "listing": listing},
+        },
+    }
+    server = kit.Server("one")
+    server.definitions = [{"name": f"t{n}", "inputSchema": {"type": "object"}} for n in range(20)]
+    gateway = await start(server, config=config)
+    every, searching = await listen(gateway, kit), await listen(gateway, kit, profile="search")
+    gateway.host.register(shown)
+    await gateway.until(lambda: every)
+    gateway.host.register(tool(lambda: None, name="pin", description="p"))
+    await gateway.until(lambda: searching)
+    await gateway.until(lambda: len(every) == 2)
+    assert searching == [(TOOLS, {})]
+    gateway.host.unregister("pin")
+    await gateway.until(lambda: len(searching) == 2)
+
+
 async def test_many_changes_are_told_as_one(start: Any, kit: Any) -> None:
     gateway = await start()
     told = await listen(gateway, kit)

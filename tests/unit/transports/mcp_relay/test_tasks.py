@@ -63,6 +63,7 @@ async def test_a_task_comes_through_a_call_and_is_asked_about_under_an_id_of_our
     assert server.asked[-1] == ("tasks/update", {**given, "taskId": "t-1"})
     await gateway.modern("tasks/cancel", {"taskId": task}, capabilities=ABLE)
     assert server.asked[-1] == ("tasks/cancel", {"taskId": "t-1"})
+    assert all(dict(link.capabilities) == ABLE for link in server.links)
     trail = await gateway.host.trail()
     assert [e.type for e in trail if e.type == "call.finished"] == ["call.finished"]
 
