@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+import threading
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from toolcrib.core.link import LINK, InputRefused
 from toolcrib.transports.mcp.asked import Asked, Channel
-from toolcrib.transports.mcp.link import Link
+from toolcrib.transports.mcp.link import Home, Link
 
 
 class Passing(Link):
     """What the request said goes on with it, and what the server says meanwhile comes back. Only
     calls can ask their client for something."""
-
-    __slots__ = ()
 
     async def ask(self, requests: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Raises `InputRefused`."""
@@ -23,9 +23,10 @@ class Passing(Link):
 
 
 @contextmanager
-def passing(asked: Asked, channel: Channel) -> Iterator[None]:
+def passing(asked: Asked, channel: Channel) -> Generator[None]:
     """Have what is asked of servers in this context be asked in the name of the request."""
-    token = LINK.set(Passing(asked, channel, lambda: None))
+    home = Home(asyncio.get_running_loop(), threading.get_ident())
+    token = LINK.set(Passing(asked, channel, home))
     try:
         yield
     finally:

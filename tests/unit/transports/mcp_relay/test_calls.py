@@ -301,6 +301,7 @@ async def test_what_is_passed_on_bears_what_the_request_said_and_no_questions(
     async def ask(_: Any) -> Any:
         link = LINK.get()
         assert link is not None
+        link.notify("notifications/progress", {"progress": 1})
         return await link.ask({"who": {"method": "elicitation/create", "params": {}}})
 
     gateway = await start(server)
