@@ -377,6 +377,13 @@ async def test_names_with_dashes_belong_to_whoever_listed_them(stage: Stage) -> 
         assert "taken" in problems[0]
 
 
+@pytest.mark.parametrize("prefix", ["", "git_"], ids=["none", "own"])
+def test_rules_may_name_what_a_provider_with_another_prefix_brings(prefix: str) -> None:
+    rules = {"p": {"rules": [{"allow": f"{prefix}read_file"}]}}
+    source = {"type": "mcp", "command": ["server"], "prefix": prefix}
+    ToolHost([], config={"providers": {"up": source}, "profiles": rules}).load()
+
+
 async def test_a_provider_does_not_take_the_place_of_a_tool(stage: Stage) -> None:
     async def mine() -> str:
         return "mine"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
 
 TOOLS = """
 import subprocess, sys, time
-from toolcrib import ToolContext, ToolFailure, tool
+from toolcrib import ToolContext, ToolFailure, ToolResult, tool
 
 print("printed while loading")
 
@@ -26,6 +27,13 @@ def nothing() -> None:
 @tool(effects=["read"])
 def draws() -> str:
     return "\\x1b[31mred\\x1b[0m"
+
+@tool(effects=["read"])
+def paints(ctx: ToolContext):
+    picture = {"type": "image", "mimeType": "image/png", "data": "A" * 4000}
+    file = {"type": "resource", "resource": {"uri": "x:y", "blob": "B" * 4000}}
+    words = {"type": "text", "text": "painted"}
+    return ToolResult(call_id=ctx.call_id, content=[words, picture, file])
 
 @tool(effects=["read"])
 def broken() -> str:
@@ -90,6 +98,16 @@ def test_what_tools_print_never_reaches_standard_output(many):
     for words in ("printed while loading", "printed", "written", "from a child"):
         assert words in done.err
     assert many("call", "noisy", "--json").json["output"] == "the output"
+
+
+def test_pictures_are_not_shown_as_letters(many):
+    told = "4000 characters of base64; --json shows them"
+    assert many("call", "paints").out.splitlines() == [
+        "painted",
+        json.dumps({"type": "image", "mimeType": "image/png", "data": told}),
+        json.dumps({"type": "resource", "resource": {"uri": "x:y", "blob": told}}),
+    ]
+    assert many("call", "paints", "--json").json["content"][1]["data"] == "A" * 4000
 
 
 def test_no_output_is_said_and_not_printed(many):
@@ -157,6 +175,7 @@ def test_arguments_from_a_file_from_standard_input_and_on_top(many):
     ("words", "said"),
     [
         (["call", "add", "a", "b=2"], "'a' is not an argument. Write key=value, or key:=JSON"),
+        (["call", "add", '{"a": 1}'], "a whole JSON object goes in by --input FILE"),
         (["call", "add", "a=1", "a=2", "b=1"], "a is given twice. Give it once"),
         (["call", "add", "a:={", "b=1"], "a: "),
         (["call", "add", "a=@none.txt"], "a: the file 'none.txt' cannot be read"),

@@ -258,3 +258,21 @@ def test_a_person_is_asked_and_enter_is_no(cli, terminal, answer, code):
     child.close()
     assert child.exitstatus == code
     assert lock(cli).exists() == (code == 0)
+
+
+def test_a_server_without_tools_is_accepted_itself(project):
+    """Its resources are not read before."""
+    relays = "[*relay_specs(self.name, {'resources': {}})]"
+    text = PLUGIN.replace("import spec_of", "import relay_specs")
+    listing = '[spec_of(self.name, self.name + "-", raw) for raw in raws]'
+    project.write("upstream.py", text.replace(listing, relays))
+    project.write("toolcrib.yaml", CONFIG.replace("trust: pin", "trust: review"))
+    assert tools(project) == []
+    assert project("call", "up-read_resource", "uri=a:b").code == 3
+    done = project("providers", "review", "up")
+    assert done.code == 1
+    assert "--accept" in done.err
+    assert project("providers", "review", "up", "--accept").code == 0
+    assert tools(project) == ["up-read_resource"]
+    assert project("call", "up-read_resource", "uri=a:b").code == 0
+    assert project("providers", "review", "up").code == 0

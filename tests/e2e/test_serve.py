@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
 import time
 
 import pexpect
@@ -186,6 +187,51 @@ def test_quiet_says_nothing_of_calls(cli):
         assert cli("call", "add", "a=1", "b=2", "--url", running.url).out == "3\n"
         assert running.stop() == 0
     assert running.log.read_text() == "Stopped.\n"
+
+
+MOODY = """
+import json, pathlib, sys
+
+starts = pathlib.Path("starts")
+starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
+if len(starts.read_text()) <= 2:  # one that dies of the modern greeting is tried in the old way
+    sys.exit("fatal: there is no licence")
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}, "tools": []}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def test_a_provider_that_is_down_is_one_line_and_so_is_its_return(cli):
+    cli.write("moody.py", MOODY)
+    text = (cli.folder / "toolcrib.yaml").read_text()
+    entry = json.dumps({"type": "mcp", "command": [sys.executable, "moody.py"]})
+    cli.write("toolcrib.yaml", f"{text}\nproviders:\n  moody: {entry}\n")
+    with cli.serve() as running:
+        deadline = time.monotonic() + 20
+        while "provider.up" not in running.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert running.stop() == 0
+    said = [line for line in running.log.read_text().splitlines() if "moody" in line]
+    why = "the server ended with exit code 1; it said: fatal: there is no licence"
+    assert said[0] == f"warning: provider moody is down: {why}"
+    assert said[1].endswith("provider.up  provider=moody tools=0")
+    assert len(said) == 2
+
+
+def test_who_is_late_is_told_and_comes_later(cli, terminal):
+    cli.write("late.py", MOODY.replace("if len(", "import time; time.sleep(1.5)\nif 2 < len("))
+    text = (cli.folder / "toolcrib.yaml").read_text()
+    entry = json.dumps({"type": "mcp", "command": [sys.executable, "late.py"]})
+    cli.write("toolcrib.yaml", f"{text}\nhost: {{ready: 100ms}}\nproviders:\n  late: {entry}\n")
+    child = terminal("serve", "--listen", "127.0.0.1:0")
+    child.expect_exact("  Starting   late; their tools follow")
+    child.expect_exact("provider.up  provider=late tools=0")
+    child.sendintr()
+    assert waited(child) == 0
 
 
 def test_sighup_reads_the_configuration_again_and_a_wrong_one_changes_nothing(cli):

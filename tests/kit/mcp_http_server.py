@@ -12,7 +12,7 @@ from aiohttp import web
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 NAMES = ["echo", "stream", "drop", "resume", "hang", "huge", "huge_event", "garbage", "html"]
-NAMES += ["wrong_id", "status", "ask", "slow", "cut", "change"]
+NAMES += ["wrong_id", "status", "ask", "slow", "cut", "change", "drip", "drip_event", "task"]
 MARKED = {
     "type": "object",
     "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
@@ -34,8 +34,12 @@ class HttpServer:
         self.endpoint = "/messages?session=1"
         self.port = 0
         self.sessions: set[str] = set()
+        self.forgotten = 404
+        """What a session that is not there is answered with."""
         self.seen: list[tuple[str, dict[str, Any], dict[str, str]]] = []
         self.gets: list[str | None] = []
+        self.connections: set[Any] = set()
+        """Where clients connected from."""
         self.deleted: list[str] = []
         self.told: list[str] = []
         self.gone: list[str] = []
@@ -63,6 +67,8 @@ class HttpServer:
         return sum(1 for m, p, _ in self.seen if m == "tools/call" and p["name"] == name)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        self.connections.add(request.transport.get_extra_info("peername"))
         given = request.headers.get("Authorization")
         if self.needs_token is not None and given != f"Bearer {self.needs_token}":
             return web.Response(status=401)
@@ -90,7 +96,7 @@ class HttpServer:
         self.seen.append((asked, params, {k.lower(): v for k, v in request.headers.items()}))
         bound = not modern and asked != "initialize" and self.with_sessions
         if bound and session not in self.sessions:
-            return web.Response(status=404)
+            return web.Response(status=self.forgotten)
         if asked == "initialize" and self.with_sessions:
             session = f"session-{len(self.seen)}"
             self.sessions.add(session)
@@ -159,7 +165,10 @@ class HttpServer:
         told = {"_meta": meta, "notifications": params["notifications"]}
         await event(stream, {"method": "notifications/subscriptions/acknowledged", "params": told})
         self.listening = stream, meta
-        await asyncio.sleep(3600)
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.gone.append("listen")
         return stream
 
     async def call(
@@ -183,6 +192,12 @@ class HttpServer:
             return await huge(request, b'{"jsonrpc":"2.0","id":1,"result":{"x":"')
         if name == "huge_event":
             return await huge(request, b"data: ", "text/event-stream")
+        if name == "task":
+            made = {"resultType": "task", "taskId": "t1", "status": "working"}
+            return web.json_response({**good, "result": made})
+        if name in ("drip", "drip_event"):
+            kind = "application/json" if name == "drip" else "text/event-stream"
+            return await dripping(request, kind)
         if name in ("hang", "slow"):
             try:
                 await asyncio.sleep(3600)
@@ -250,6 +265,15 @@ async def huge(
     for _ in range(200):
         await stream.write(b"x" * 1_000_000)
     return stream
+
+
+async def dripping(request: web.Request, kind: str) -> web.StreamResponse:
+    """A byte now and then, and never an end."""
+    stream = web.StreamResponse(headers={"Content-Type": kind})
+    await stream.prepare(request)
+    while True:
+        await stream.write(b" ")
+        await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ["echo", "is_error", "error", "hang", "die", "garbage", "wrong_id", "huge", "ask", "env"]
-NAMES += ["child", "change", "progress", "late", "task", "meta", "dies_after"]
+NAMES += ["child", "change", "progress", "late", "task", "meta", "dies_after", "drip", "roots"]
+NAMES += ["open"]
 VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -143,6 +144,19 @@ class Server:
             for _ in range(200):
                 sys.stdout.write("x" * 1_000_000)
             return
+        elif name == "drip":
+            while True:
+                sys.stdout.write(" ")
+                sys.stdout.flush()
+                time.sleep(0.01)
+        elif name == "roots":
+            self.ask(id, params, modern, "roots/list", {})
+            return
+        elif name == "open":
+            try:
+                text = Path(arguments["path"]).read_text()[:100]
+            except OSError as error:
+                text = type(error).__name__
         elif name == "env":
             text = json.dumps(dict(os.environ))
         elif name == "child":
@@ -168,19 +182,21 @@ class Server:
             self.send({"id": id, "result": made})
             return
         elif name == "ask":
-            self.ask(id, params, modern)
+            question = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+            self.ask(id, params, modern, "elicitation/create", question)
             return
         self.send({"id": id, "result": {"content": [{"type": "text", "text": text}]}})
 
-    def ask(self, id: Any, params: dict[str, Any], modern: bool) -> None:
-        question = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+    def ask(
+        self, id: Any, params: dict[str, Any], modern: bool, method: str, question: dict[str, Any]
+    ) -> None:
         if not modern:
             self.asked["q1"] = id
-            self.send({"id": "q1", "method": "elicitation/create", "params": question})
+            self.send({"id": "q1", "method": method, "params": question})
             return
         given = params.get("inputResponses")
         if given is None or self.options.get("asks_for_ever"):
-            requests = {"who": {"method": "elicitation/create", "params": question}}
+            requests = {"who": {"method": method, "params": question}}
             made = {"resultType": "input_required", "inputRequests": requests}
             self.send({"id": id, "result": {**made, "requestState": "opaque"}})
             return

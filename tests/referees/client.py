@@ -89,9 +89,6 @@ def settings(url: str) -> dict[str, Any]:
         "prefix": "",
         "grants": ["elicitation", "sampling", "roots"],
     }
-    if not MODERN or SCENARIO == "json-schema-ref-no-deref":
-        # That scenario's server knows only the handshake, whatever the suite says.
-        made["era"] = "handshake"
     if SCENARIO.startswith("auth/"):
         made["auth"] = login()
     return made

@@ -42,7 +42,9 @@ def with_node() -> dict[str, str]:
 def npm(folder: Path, *words: str) -> None:
     program = node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     quiet = ("--no-audit", "--no-fund", "--loglevel=error")
-    subprocess.run([node(), program, *words, *quiet], cwd=folder, env=with_node(), check=True)
+    # This Node has authorities of its own; those of the system may be needed to get out at all.
+    env = {**with_node(), "NODE_OPTIONS": "--use-system-ca"}
+    subprocess.run([node(), program, *words, *quiet], cwd=folder, env=env, check=True)
 
 
 def install() -> None:

@@ -28,7 +28,8 @@ _TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def _score(score: suites.Score) -> str:
-    unscored = [failed == 0 for _, failed in score.unscored.values()]
+    # A scenario that checked nothing counts neither way.
+    unscored = [bad == 0 for good, bad in score.unscored.values() if good or bad]
     more = f" + {sum(unscored)}/{len(unscored)}" if unscored else ""
     return f"{score.passed}/{len(score.scored)}{more}"
 

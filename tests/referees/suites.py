@@ -31,7 +31,7 @@ class Score:
 
     @property
     def lost(self) -> list[str]:
-        return sorted(name for name, (_, failed) in self.scored.items() if failed)
+        return sorted(name for name, (good, bad) in self.scored.items() if bad or not good)
 
     @property
     def passed(self) -> int:

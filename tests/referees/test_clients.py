@@ -8,7 +8,7 @@ import sys
 
 import programs
 import pytest
-from processes import passing
+from processes import gateway, passing
 from programs import text
 
 SENTENCE = "This is a simple text response for testing."
@@ -78,6 +78,43 @@ def test_python_clients_speak_on_stdin_and_stdout(spoken, client):
     assert text(asked) == 'User response: action=accept, content={"response": "text"}'
     assert progress["progress"] == [[0, 100], [50, 100], [100, 100]]
     assert prompt["messages"][0]["content"]["text"] == "This is a simple prompt for testing."
+
+
+def test_a_client_of_the_first_revision_is_served_where_that_is_switched_on(
+    fixture_server, tmp_path
+):
+    config = {**passing(fixture_server.url), "serve": {"mcp": {"sse": True}}}
+    with gateway(tmp_path, config) as running:
+        said, asked, progress = programs.steps(
+            "sdk1",
+            f"{running.mcp}/sse",
+            ["call_tool", "test_simple_text", {}],
+            ["call_tool", "test_elicitation", {"message": "Which colour?"}],
+            ["call_tool", "test_tool_with_progress", {}],
+        )
+    assert text(said) == SENTENCE
+    assert text(asked) == 'User response: action=accept, content={"response": "text"}'
+    assert progress["progress"] == [[0, 100], [50, 100], [100, 100]]
+
+
+@pytest.mark.parametrize("client", ["sdk1", "sdk2"])
+def test_where_tools_are_searched_for_clients_find_and_call_them(fixture_server, tmp_path, client):
+    config = passing(fixture_server.url)
+    config["profiles"]["open"]["listing"] = {"mode": "search"}
+    question = {"name": "test_elicitation", "arguments": {"message": "Which colour?"}}
+    with gateway(tmp_path, config) as running:
+        listed, found, said, asked = programs.steps(
+            client,
+            running.mcp,
+            ["list_tools"],
+            ["call_tool", "search_tools", {"query": "simple text"}],
+            ["call_tool", "call_tool", {"name": "test_simple_text", "arguments": {}}],
+            ["call_tool", "call_tool", question],
+        )
+    assert names(listed["tools"]) == ["call_tool", "describe_tool", "search_tools"]
+    assert "test_simple_text" in text(found)
+    assert text(said) == SENTENCE
+    assert text(asked) == 'User response: action=accept, content={"response": "text"}'
 
 
 def test_inspector_starts_a_gateway_itself(spoken, tmp_path):

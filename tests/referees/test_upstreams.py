@@ -29,6 +29,7 @@ STEPS = [
     ["list_resources"],
     ["list_resource_templates"],
     ["read_resource", "demo://resource/static/document/features.md"],
+    ["call_tool", "get-roots-list", {}],
 ]
 REFUSED = 3
 """The step with wrong arguments."""
@@ -78,6 +79,15 @@ def test_server_everything_is_the_same_through_a_gateway(everything, client):
     through[REFUSED] = direct[REFUSED]
     for step, without, with_gateway in zip(STEPS, direct, through, strict=True):
         assert with_gateway == without, step
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_tool_that_runs_as_a_task_only_is_a_plain_call(everything, client):
+    _, running = everything
+    step = ["call_tool", "simulate-research-query", {"topic": "cats", "ambiguous": False}]
+    [done] = programs.steps(client, running.mcp, step)
+    assert not done.get("isError")
+    assert text(done).startswith("# Research Report: cats")
 
 
 @pytest.fixture(scope="module")

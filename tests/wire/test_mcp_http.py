@@ -104,8 +104,9 @@ async def test_headers_that_do_not_fit_the_body_are_refused(gate: Gateway, case:
     body = modern("tools/call", {**ADD, **params}, 7)
     given = {**modern_headers(body), **headers}
     sent = {name: value for name, value in given.items() if value is not None}
-    reply = await Client(gate).post(body, sent)
-    assert (reply.status, reply.json()["id"], reply.json()["error"]["code"]) == (400, 7, code)
+    for _ in range(2):  # calls at an address that is known go a shorter way
+        reply = await Client(gate).post(body, sent)
+        assert (reply.status, reply.json()["id"], reply.json()["error"]["code"]) == (400, 7, code)
     assert gate.recorder.only("call.started") == []
     if code == -32022:
         assert reply.json()["error"]["data"]["requested"] == "1999-01-01"

@@ -65,7 +65,9 @@ def _split(pair: str) -> tuple[str, bool, str]:
     raw = key.endswith(":")
     key = key.removesuffix(":")
     if not found or not key:
-        raise Mistake(f"{pair!r} is not an argument. Write key=value, or key:=JSON")
+        whole = "; a whole JSON object goes in by --input FILE, or --input - for standard input"
+        more = whole if pair.lstrip().startswith("{") else ""
+        raise Mistake(f"{pair!r} is not an argument. Write key=value, or key:=JSON{more}")
     if value.startswith("@"):
         try:
             value = _bytes(value[1:], key).decode()

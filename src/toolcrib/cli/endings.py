@@ -16,6 +16,8 @@ from toolcrib.core.spec import ToolSpec
 from toolcrib.reasons import reason
 
 _TEXT = 38
+_LETTERS = 400
+"""Characters of base64 that are shown; of more only how many there are."""
 _VERDICTS = {"allow": "allowed", "ask": "a person is asked", "deny": "denied"}
 _DOWN = frozenset({"tool_unavailable", "sandbox_unavailable"})
 
@@ -38,7 +40,7 @@ def show_output(result: ToolResult) -> None:
     if result.content is not None and result.output is None:
         for block in result.content:
             text = block.get("text")
-            put(text if isinstance(text, str) else json.dumps(block), exact=True)
+            put(text if isinstance(text, str) else json.dumps(_brief(block)), exact=True)
     elif isinstance(result.output, str):
         put(result.output, exact=True)
     elif result.output is not None:
@@ -56,6 +58,19 @@ def show_output(result: ToolResult) -> None:
             say(f"{told.get('by') or 'The approver'} says: {told['note']}")
     if result.metadata.get("arguments_edited"):
         say(f"The approver changed the arguments: {json.dumps(result.metadata.get('arguments'))}")
+
+
+def _brief(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block of content without pictures and sounds, which nobody reads as letters."""
+    made = dict(block)
+    resource: Any = made.get("resource")
+    if isinstance(resource, dict):
+        made["resource"] = _brief(cast("dict[str, Any]", resource))
+    for name in ("data", "blob"):
+        value = made.get(name)
+        if isinstance(value, str) and len(value) > _LETTERS:
+            made[name] = f"{len(value)} characters of base64; --json shows them"
+    return made
 
 
 def show_failure(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from toolcrib import __version__
 from toolcrib.cli.host_tools import PROFILE
 from toolcrib.cli.options import log_shown
@@ -29,7 +31,7 @@ _NAMED = 8
 """Tools that are named at the start; of more only the number is told."""
 _TURN = 0.0005
 """Seconds that a thread keeps the interpreter while another one wants it."""
-_UNSAID = frozenset({"host.started", "host.stopped", "catalog.changed", "provider.up"})
+_UNSAID = frozenset({"host.started", "host.stopped", "catalog.changed"})
 """What the operator knows, or can ask for."""
 
 
@@ -103,6 +105,7 @@ class Gateway:
         host = serving.service.host
         profile = settings.http.profile or host.callers.default
         names = [tool.name for tool in host.tools(profile=profile)]
+        late = [each.name for each in host.sources.status() if each.state == "starting"]
         if self._announce is not None:
             told = {
                 "version": __version__,
@@ -117,14 +120,15 @@ class Gateway:
             }
             self._announce(json.dumps(told, ensure_ascii=False))
         else:
-            say("\n".join(_banner(plan, profile, names, serving, settings)))
-        self._log.release()
+            say("\n".join(_banner(plan, profile, names, late, serving, settings)))
+        self._log.release(late)
 
 
 def _banner(
     plan: Plan,
     profile: str | None,
     names: Sequence[str],
+    late: Sequence[str],
     serving: Serving,
     settings: ServeSettings,
 ) -> Generator[str]:
@@ -136,6 +140,8 @@ def _banner(
     yield ""
     more = f", … and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     yield _line(many(len(names), "tool"), ", ".join(names[:_NAMED]) + more)
+    if late:
+        yield _line("Starting", f"{', '.join(late)}; their tools follow")
     for url in serving.urls:
         if settings.mcp.enabled:
             yield _line("MCP", f"{url}/mcp")
@@ -175,6 +181,7 @@ class _Log:
         self._calls = HumanLog()
         self._warnings = LineWriter()
         self._start = ExitStack()
+        self._down: set[str] = set()
 
     @contextmanager
     def hold(self) -> Generator[None]:
@@ -190,12 +197,25 @@ class _Log:
             self._start.enter_context(self.hold())
             yield
 
-    def release(self) -> None:
-        """The start was told."""
+    def release(self, late: Sequence[str]) -> None:
+        """The start was told, and that these providers are not up yet."""
+        self._down.update(late)
         self._start.close()
 
     async def export(self, batch: Sequence[Event]) -> None:
         """Write what there is to say of each event."""
         for event in batch:
-            if event.type not in _UNSAID:
+            if event.type == "provider.down":
+                self._down.add(event.data["provider"])  # a warning says it, with more words
+            elif event.type == "provider.up":
+                self._up(event)
+            elif event.type not in _UNSAID:
                 self._calls.write(event)
+
+    def _up(self, event: Event) -> None:
+        """That a provider is up is news only after it was not."""
+        name = event.data["provider"]
+        if name in self._down:
+            self._down.discard(name)
+            about = {"provider": name, "tools": event.data.get("tools")}
+            self._calls.write(msgspec.structs.replace(event, data=about))

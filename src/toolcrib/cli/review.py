@@ -46,7 +46,7 @@ def review(
         say(found["problem"])
         return 1
     shown = {row["name"]: row["digest"] for row in found["tools"] if row["state"] != _UNKNOWN}
-    if not shown:
+    if not shown and (found["tools"] or not _new(found)):
         return 1 if found["tools"] else 0
     if not accept and not reject and not _asked(found, as_json):
         return 1
@@ -54,6 +54,13 @@ def review(
     what = "Rejected" if reject else "Accepted"
     say(f"{what}: {many(len(shown), 'tool')} of {name}. A running host takes it over in a second.")
     return 0
+
+
+def _new(found: dict[str, Any]) -> bool:
+    """Whether the server itself waits to be accepted, though it has no tools."""
+    before = found["accepted_upstream"]
+    waits = found["trust"] == "review" if before is None else before != found["upstream"]
+    return found["trust"] != "off" and found["up"] and waits
 
 
 def _chosen(found: dict[str, Any], names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -75,7 +82,8 @@ def _asked(found: dict[str, Any], as_json: bool) -> bool:
     if as_json or not at_terminal():
         say(f"Accept with `toolcrib providers review {found['provider']} --accept`.")
         return False
-    say(f"Accept {many(len(found['tools']), 'difference')}? [y/N]")
+    what = many(len(found["tools"]), "difference") if found["tools"] else "the server itself"
+    say(f"Accept {what}? [y/N]")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -13,7 +13,7 @@ from toolcrib.cli.profiles import check_profile
 @click.option("--listen", metavar="ADDRESS", help="HOST:PORT or PORT; port 0 takes a free one.")
 @click.option("--unix", metavar="PATH", help="A unix socket, too.")
 @click.option("--profile", metavar="NAME", help="What callers are held to that name no profile.")
-@click.option("--stdio", is_flag=True, help="JSON-RPC on standard input and output.")
+@click.option("--stdio", is_flag=True, help="MCP or JSON-RPC on standard input and output.")
 @click.option("--host-tools", metavar="FILE", multiple=True, help="A file with more tools.")
 @click.option("--host-tools-module", metavar="MODULE", multiple=True, help="The same by import.")
 @click.option(

@@ -86,4 +86,4 @@ class HostConfig:
     lines: dict[str, str] = field(default_factory=dict[str, str])
     """Where policy knobs stand: `profiles.NAME.policies.TOOL.KNOB` to `file:line`."""
     sources: tuple[str, ...] = ()
-    """The files that were read, the main one first."""
+    """The files that were read, the main one first; none for a configuration in a mapping."""

@@ -37,7 +37,7 @@ from toolcrib.host.callers import Callers
 from toolcrib.host.calling import Calling
 from toolcrib.host.entries import Entries
 from toolcrib.host.finding import Finding
-from toolcrib.host.kept import KeptSecrets
+from toolcrib.host.kept import KeptSecrets, written_secrets
 from toolcrib.host.own_files import OwnFiles
 from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
@@ -201,6 +201,7 @@ class ToolHost:
             self._python.threads = config.settings.threads
             self._local = self.callers.principal(None)
             hidden = config.secrets | self.kept_secrets.values
+            hidden |= written_secrets(config.providers)
             self.redactor = Redactor(config.settings.redact, hidden)
             self.planner.renew(
                 config.settings,

@@ -4,8 +4,10 @@ configuration."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from toolcrib.observe.sensitive import names_secret
 
 if TYPE_CHECKING:
     from toolcrib.observe.redact import Redactor
@@ -39,3 +41,26 @@ class KeptSecrets:
                 oldest = next(iter(self._values))
                 del self._values[oldest]
                 redactor.drop_secret(oldest)
+
+
+def written_secrets(providers: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """Credentials of providers that stand in the configuration as they are, as in files of other
+    programs: what is given by headers and variables whose names tell that it is secret."""
+    found: set[str] = set()
+    for given in providers.values():
+        _collect(given, found, 0)
+    return frozenset(found)
+
+
+def _collect(given: Mapping[str, Any], found: set[str], depth: int) -> None:
+    for key, value in given.items():
+        if not isinstance(value, Mapping) or depth > 2:
+            continue
+        part = cast("Mapping[str, Any]", value)
+        if key not in ("headers", "env"):
+            _collect(part, found, depth + 1)
+            continue
+        for name, text in part.items():
+            if isinstance(text, str) and names_secret(name):
+                # What follows the scheme is the secret: it is told without it, too.
+                found.update((text, text.rpartition(" ")[2]))

@@ -32,13 +32,15 @@ def check_mentions(
     """Rules, policies, pins and versions that name tools which do not exist."""
     wrong: list[ConfigError] = _check_isolation(profile, host)
     names = names | set(SearchTools.names(profile))
-    begins = [str(given.get("prefix") or name) for name, given in config.providers.items()]
+    # A prefix that is empty begins every name.
+    begins = [f"{name}-" for name in config.providers]
+    begins += [str(given["prefix"]) for given in config.providers.values() if "prefix" in given]
 
     def check(name: str, where: str, source: str | None) -> bool:
         plain = name.partition("@")[0]
         if is_glob(name) or plain in names:
             return True
-        if more or any(plain.startswith(f"{begin}-") for begin in begins):
+        if more or any(plain.startswith(begin) for begin in begins):
             return True  # what a provider or an address brings is known only once it answers
         close = did_you_mean(plain, names)
         file, _, line = (source or profile.source or "").rpartition(":")

@@ -60,12 +60,12 @@ class OwnFiles:
                 self._note(Path(file))
         for source in config.sources:
             self._guard(Path(source))
-        if config.sources:
-            folder = Path(config.sources[0]).parent
-            self._note(folder / STATE)
-            self._guard(folder / _PROFILES)
-            if (folder / LOCK).exists() or any(map(_pinned, config.providers.values())):
-                self._guard(folder / LOCK)
+        # Without a file, the command line would still find its own in the working folder.
+        folder = Path(config.sources[0]).parent if config.sources else Path()
+        self._note(folder / STATE)
+        self._guard(folder / _PROFILES)
+        if (folder / LOCK).exists() or any(map(_pinned, config.providers.values())):
+            self._guard(folder / LOCK)
         for item in (*config.tools, *config.plugins):
             self._note_tool(item)
         for provider in config.providers.values():

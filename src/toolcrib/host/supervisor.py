@@ -26,6 +26,10 @@ T = TypeVar("T")
 _log = logging.getLogger("toolcrib")
 _SETTLE = 0.05
 """Seconds in which several changes of a provider's tools are taken for one."""
+_SETTLE_MOST = 2.0
+"""The same, for one whose tools change all the time."""
+_OFTEN = 1.0
+"""Seconds after a look at the tools in which another change is one too many."""
 _DOUBT = 1.0
 """Seconds between two looks at its health that failing calls ask for."""
 
@@ -205,9 +209,13 @@ class Supervisor:
             self._is_down("it is being started anew", attempt, state="starting")
             await self._calls.drain(limits.stop_timeout)
         except Exception as error:
-            words = self._words(error)
-            if self._is_down(words, attempt):
-                self._report("is down", words, error)
+            words, notes = self._words(error), getattr(error, "__notes__", ())
+            news = self._is_down(words, attempt)
+            # What a server wrote before it ended is for people, and for no model to read.
+            told = "; ".join((words, *notes))
+            self._error = self._hide(told)
+            if news:
+                self._report("is down", told, error)
             return error
         finally:
             try:
@@ -221,13 +229,19 @@ class Supervisor:
         """Look after it until it fails, or until it is to be started anew."""
         life.task.add_done_callback(lambda _: self._wake.set())
         provider: Any = life.provider
+        clock, pause, last = asyncio.get_running_loop().time, _SETTLE, -_OFTEN
         while not self._again:
             if self._changed:
-                await asyncio.sleep(_SETTLE)
+                # One that says so again and again is listened to less and less.
+                pause = min(pause * 2, _SETTLE_MOST) if clock() - last < _OFTEN else _SETTLE
+                await asyncio.wait({life.task}, timeout=pause)
+                if life.task.done():
+                    raise life.error()
                 self._changed = False
                 listed = await life.ask(provider.list_tools, self.settings.start_timeout)
                 self._take(listed, provider)
                 self._show(None)
+                last = clock()
             await self._nap(self.settings.health_every)
             if life.task.done():
                 raise life.error()
@@ -306,8 +320,6 @@ class Supervisor:
         """Whether that is news: the same again, at every attempt, is none."""
         words = self._hide(words)
         before = self._down
-        if state == "down":
-            self._error = words
         self._keep_away(state, f"the provider {self.name} is down: {words}")
         if self._down == before:
             return False

@@ -22,8 +22,9 @@ from toolcrib.net.url import Url
 
 _KEPT = 64
 """Idle connections to one place."""
-_IDLE = 15.0
-"""Seconds after which an idle connection is not trusted any more."""
+_IDLE = 4.0
+"""Seconds after which an idle connection is not trusted any more. Most servers hang up after five,
+and a request that is sent at that very moment may or may not have arrived."""
 _Place = tuple[str, str, int, Private]
 _Idle = list[QuickConnection]
 

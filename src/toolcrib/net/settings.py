@@ -34,7 +34,7 @@ class Settings:
     def wrong(self, name: str, what: str, cure: str | None = None) -> NoReturn:
         """Refuse the setting `name`."""
         key = f"{self.key}.{name}" if self.key and name else self.key or name
-        raise self.error(f"{self.owner}: {key} {what}", key=key, cure=cure)
+        raise self.error(f"{self.owner}: {key} {what}".replace(":  ", " ", 1), key=key, cure=cure)
 
     def has(self, name: str) -> bool:
         """Whether the setting is given."""

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
 import msgspec
 
@@ -20,6 +20,8 @@ from toolcrib.core.events import Event
 HELD_LINES = 10_000
 _REMEMBERED = 10_000
 _SHOWN = 400
+_NAMED = 3
+"""How many of a list are shown in a line."""
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
@@ -262,9 +264,7 @@ def _answered(event: Event, decided: dict[str, Any]) -> _Said:
 
 def _fact(event: Event, decided: dict[str, Any]) -> _Said:
     fields = " ".join(
-        f"{key}={_short(value if isinstance(value, str) else _json(value))}"
-        for key, value in event.data.items()
-        if value is not None
+        f"{key}={_value(value)}" for key, value in event.data.items() if value is not None
     )
     return "", _joined(event.type, fields, event.call_id)
 
@@ -295,6 +295,17 @@ def _took(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _value(value: Any) -> str:
+    """Of many names the first few: a server can have hundreds of tools, and this is one line."""
+    if isinstance(value, str):
+        return _short(value)
+    if isinstance(value, list | tuple) and len(cast("list[Any]", value)) > _NAMED:
+        names = cast("list[Any]", value)
+        text = _json(names[:_NAMED]).removesuffix("]")
+        return _short(f"{text}, … {len(names) - _NAMED} more]")
+    return _short(_json(value))
 
 
 def _short(text: str) -> str:

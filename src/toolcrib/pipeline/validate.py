@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from toolcrib.pipeline.flight import Flight
 
 
+_TOLD = 5
+"""How many problems the text of a failure names; its details have them all."""
 _copy: Any = getattr(dict, "copy")  # noqa: B009 - untyped on purpose: it takes what a caller gave
 
 
@@ -33,10 +35,10 @@ class Invalid(Exception):
         """The ending of a call with such arguments."""
         from toolcrib.pipeline.endings import failed
 
-        first = self.problems[0]
-        text = f"{first.path} {first.message}" if first.path else first.message
-        if len(self.problems) > 1:
-            text += f" (and {len(self.problems) - 1} more)"
+        # Models often read nothing but this text: what is missing in it costs them a call each.
+        text = "; ".join(f"{p.path} {p.message}".lstrip() for p in self.problems[:_TOLD])
+        if len(self.problems) > _TOLD:
+            text += f" (and {len(self.problems) - _TOLD} more)"
         details = {"problems": msgspec.to_builtins(self.problems)}
         return failed(flight, "invalid_arguments", f"the arguments do not fit: {text}", details)
 

@@ -43,7 +43,7 @@ async def connected(stack: AsyncExitStack, target: str, known: dict[str, Any]) -
         return types.CreateMessageResult(role="assistant", model="none", content=said)
 
     async def roots(context: Any) -> Any:
-        return types.ListRootsResult(roots=[])
+        return types.ListRootsResult(roots=[types.Root(uri="file:///srv/shared", name="shared")])
 
     asked = {
         "elicitation_callback": elicit,
@@ -55,10 +55,12 @@ async def connected(stack: AsyncExitStack, target: str, known: dict[str, Any]) -
 
         return await stack.enter_async_context(mcp.Client(server, **asked))
     from mcp import types
+    from mcp.client.sse import sse_client
     from mcp.client.stdio import stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
-    opened = stdio_client(server) if command else streamable_http_client(target)
+    over_http = sse_client if target.endswith("/sse") else streamable_http_client
+    opened = stdio_client(server) if command else over_http(target)
     incoming, outgoing, *_ = await stack.enter_async_context(opened)
     client = await stack.enter_async_context(mcp.ClientSession(incoming, outgoing, **asked))
     await client.initialize()

@@ -214,7 +214,7 @@ def test_a_mapping_is_read_like_a_file(tmp_path: Path) -> None:
     assert config.settings.store == f"sqlite:{tmp_path / 'x.db'}"
     assert config.profiles["p"].rules[0].source == "config"
     assert config.secrets == {"very-secret-indeed"}
-    assert config.sources == ("config",)
+    assert config.sources == ()
 
 
 @pytest.mark.parametrize(

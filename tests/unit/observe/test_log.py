@@ -85,10 +85,12 @@ def test_questions_and_changes(make_fact: Callable[..., Event]) -> None:
     )
     changed = make_fact("config.rejected", file="toolcrib.yaml", error="line 3: no such key")
     quiet = make_fact("call.progress", "c1", fraction=0.5)
-    said = lines(HumanLog(stream), stream, [asked, quiet, changed])
+    many = make_fact("provider.accepted", provider="up", tools=["a", "b", "c", "d", "e"])
+    said = lines(HumanLog(stream), stream, [asked, quiet, changed, many])
     assert [line[8:] for line in said] == [
         "  asks     ci asks to run deploy  toolcrib.yaml:31  c1",
         "           config.rejected  file=toolcrib.yaml error=line 3: no such key",
+        '           provider.accepted  provider=up tools=["a","b","c", … 2 more]',
     ]
 
 

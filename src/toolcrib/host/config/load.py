@@ -59,7 +59,7 @@ def config_from_mapping(
         reading.wrong(
             root, "include", "a configuration given as a mapping includes no files", "Give a path"
         )
-    return _assemble([root], reading, (origin.file,))
+    return _assemble([root], reading, ())
 
 
 def _assemble(roots: list[Node], reading: Reading, sources: tuple[str, ...]) -> HostConfig:

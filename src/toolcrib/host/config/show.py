@@ -190,4 +190,4 @@ def _dump(document: dict[str, Any], secrets: frozenset[str], sources: Sequence[s
     yaml.width = 100
     stream = io.StringIO()
     yaml.dump(commented(document, 0), stream)
-    return f"# from {', '.join(sources)}\n{stream.getvalue()}"
+    return f"# from {', '.join(sources) or 'a mapping'}\n{stream.getvalue()}"

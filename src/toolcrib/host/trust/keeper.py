@@ -86,7 +86,8 @@ class Keeper:
         self._trust.named(self.name, self._names())
         self.drift = self._compare()
         self._announce()
-        shown = [self._shown(entry) for entry in entries]
+        before, self._since = self._since, {}
+        shown = [self._shown(entry, before) for entry in entries]
         return [*self._problems(), *(self._publish(shown) or ())]
 
     def _see(self, spec: ToolSpec, known: Seen | None) -> Seen:
@@ -127,22 +128,24 @@ class Keeper:
         """Nobody has accepted anything yet. What a provider that is not up will list may be taken
         on first use, and nobody can call it before."""
         first = self.mode != "review" and self._trust.mode != "frozen"
-        if first and (self._trust.mode == "look" or not self.up):
+        if first and (self._trust.mode == "look" or not self.up or not self.seen):
             odd = {k: s for k, s in self.seen.items() if not s.digest}
             return Drift(dict.fromkeys(odd, "unpinnable"))
         whose = " and the lock is frozen" if self._trust.mode == "frozen" else ""
         text = f"nobody has accepted the provider's tools yet{whose}"
         return Drift(dict.fromkeys(self.seen, "added"), refused=f"{text}; {self._cure}")
 
-    def _shown(self, entry: Entry) -> Entry:
+    def _shown(self, entry: Entry, before: Mapping[tuple[str, str], float]) -> Entry:
         key = key_of(entry.spec)
-        if key not in self.seen:
-            return entry
-        why = self.drift.refused or self._why(key)
+        ours = key not in self.seen
+        why = self.drift.refused or (self._strange if ours else self._why(key))
         if why is None:
-            return without_words(entry, self.name) if self.mode == "descriptions" else entry
-        mark = self.seen[key].digest
-        since = self._since.setdefault((key, mark), self._trust.clock.time())
+            bare = self.mode == "descriptions" and not ours
+            return without_words(entry, self.name) if bare else entry
+        # What a server has besides tools is trusted no more than the server itself.
+        mark = "" if ours else self.seen[key].digest
+        since = before.get((key, mark)) or self._trust.clock.time()
+        self._since[key, mark] = since
         return quarantined(entry, mark, why, since)
 
     def _why(self, key: str) -> str | None:
@@ -155,15 +158,20 @@ class Keeper:
         return f"{_WORDS[state]}; {self._cure}"
 
     @property
+    def _strange(self) -> str | None:
+        """Why nothing of the server is used, when it is another one than was accepted."""
+        return f"{_WORDS['moved']}; {self._cure}" if self.drift.moved else None
+
+    @property
     def _cure(self) -> str:
         return f"look at it with `toolcrib providers review {self.name}`"
 
     def _problems(self) -> list[str]:
         drift = self.drift
         if drift.refused is not None:
-            return [f"its tools are quarantined: {drift.refused}"] if self.seen else []
+            return [f"its tools are quarantined: {drift.refused}"] if self.up or self.seen else []
         if drift.moved:
-            return [f"its tools are quarantined: {_WORDS['moved']}; {self._cure}"]
+            return [f"its tools are quarantined: {self._strange}"]
         return [
             f"{key}: {self._why(key)}" for key, state in drift.states.items() if state != "removed"
         ]

@@ -18,6 +18,7 @@ RELAY = OURS + "relay"
 """The annotation of a tool that stands for something else than a tool of the server: `resources`
 or `prompts`."""
 _NONE: Mapping[Any, Any] = MappingProxyType({})
+_DEEPEST = 64
 
 # Categories control (but line feed and tab), format, private use, surrogate, line and paragraph
 # separator, and letters and marks that show nothing: a model reads them, a person does not.
@@ -62,8 +63,8 @@ def spec_of(provider: str, prefix: str, raw: Any, beliefs: Beliefs = NO_BELIEFS)
         title=_title(members, annotations),
         description=visible(members.get("description", "")),
         kind=KIND,
-        input_schema=members["inputSchema"],
-        output_schema=members.get("outputSchema"),
+        input_schema=_legible(members["inputSchema"]),
+        output_schema=_legible(members.get("outputSchema")),
         config={"tool": name, "definition": members},
         effects=effects,
         idempotent=idempotent,
@@ -109,6 +110,38 @@ def readable(raw: Mapping[str, Any]) -> dict[str, Any]:
 def visible(text: str) -> str:
     """The text with every character that a person cannot see written as `\\u200b` is."""
     return _INVISIBLE.sub(_escaped, text)
+
+
+_WORDS = frozenset({"title", "description", "$comment"})
+_OF_NAMES = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_VALUES = frozenset({"const", "default", "enum", "examples", "required"})
+
+
+def _legible(schema: Any, depth: int = 0) -> Any:
+    """A schema whose words hold no invisible characters; what decides over values stays as it is.
+    The very same one, if there are none."""
+    if depth > _DEEPEST:  # no schema that is this deep is taken
+        return schema
+    if isinstance(schema, list):
+        given = cast("list[Any]", schema)
+        clean = [_legible(each, depth + 1) for each in given]
+        return clean if any(a is not b for a, b in zip(clean, given, strict=True)) else given
+    if not isinstance(schema, dict):
+        return schema
+    members = cast("dict[str, Any]", schema)
+    changes: dict[str, Any] = {}
+    for key, value in members.items():
+        if type(value) is str:
+            if key in _WORDS and (clean := visible(value)) != value:
+                changes[key] = clean
+        elif key in _OF_NAMES and isinstance(value, dict):
+            named = cast("dict[str, Any]", value)
+            inner = {name: _legible(each, depth + 2) for name, each in named.items()}
+            if any(inner[name] is not each for name, each in named.items()):
+                changes[key] = inner
+        elif key not in _VALUES and (made := _legible(value, depth + 1)) is not value:
+            changes[key] = made
+    return {**members, **changes} if changes else members
 
 
 def relay_specs(

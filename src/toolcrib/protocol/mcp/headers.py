@@ -31,6 +31,9 @@ NAMED: Mapping[str, str] = {
 SAFE = 2**53 - 1
 """The largest whole number that every client can count to."""
 
+MOST_MARKS = 64
+"""Arguments of one tool that headers repeat; few servers take more headers than that."""
+
 _BEGIN, _END = "=?base64?", "?="
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?").fullmatch
@@ -79,10 +82,11 @@ def mirrors(schema: Mapping[str, Any]) -> tuple[Mirror, ...]:
     _reachable(schema, (), found)
     if _marks(schema, 0) != len(found):
         raise ValueError(f"{MARK} may only stand at properties of properties, from the top")
-    names = [each.header for each in found]
+    names: set[str] = set()
     for each in found:
-        if names.count(each.header) > 1:
+        if each.header in names:
             raise ValueError(f"two arguments have the {MARK} {each.header[len(PARAM) :]!r}")
+        names.add(each.header)
     return tuple(found)
 
 
@@ -97,6 +101,8 @@ def _reachable(schema: Mapping[str, Any], path: tuple[str, ...], found: list[Mir
         here = (*path, name)
         if MARK in member:
             found.append(_mirror(member, here))
+            if len(found) > MOST_MARKS:
+                raise ValueError(f"more than {MOST_MARKS} arguments have an {MARK}")
         _reachable(member, here, found)
 
 

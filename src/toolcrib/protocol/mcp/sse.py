@@ -9,6 +9,7 @@ from toolcrib.errors import ToolcribError
 
 _LINE_END = re.compile(rb"\r\n|\n|\r").search
 _LONGEST_ID = 1024
+_CARRIED = re.compile(rb"[\x20-\x7e]*").fullmatch
 
 
 class EventTooLarge(ToolcribError):
@@ -80,7 +81,8 @@ class EventParser:
             self._type = value[:100].decode("utf-8", "replace")
         elif name == b"id":
             if b"\0" not in value and len(value) <= _LONGEST_ID:
-                self._id = value.decode("utf-8", "replace")
+                # One that no header can carry is as good as none: the stream cannot go on by it.
+                self._id = value.decode() if _CARRIED(value) else ""
         elif name == b"retry" and value.isdigit() and len(value) < 10:
             self.retry = int(value) / 1000
 

@@ -11,8 +11,8 @@ MODERN = ("2026-07-28",)
 KNOWN = HANDSHAKE + MODERN
 LATEST_HANDSHAKE = HANDSHAKE[-1]
 LATEST = MODERN[-1]
-UNSAID = "2025-03-26"
-"""What an HTTP request speaks that names no revision: the last one before the header existed."""
+BATCHES = "2025-03-26"
+"""The one revision that has batches."""
 
 
 def era_of(version: str) -> Era:

@@ -8,7 +8,12 @@ from typing import Any, cast
 from toolcrib.core.link import CallerLink, InputRefused, UpstreamError
 from toolcrib.errors import ToolFailure
 from toolcrib.protocol.jsonrpc import Request
-from toolcrib.protocol.mcp.codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from toolcrib.protocol.mcp.codes import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    URL_ELICITATION_REQUIRED,
+)
 from toolcrib.protocol.mcp.keys import TASKS
 from toolcrib.providers.mcp.exchange import Behalf
 
@@ -58,6 +63,26 @@ class Asking:
         """Whether this caller can be asked such a thing."""
         name = CAPABILITY.get(method)
         return link is not None and name in self._grants and name in link.capabilities
+
+    def check(self, requests: object, link: CallerLink | None) -> None:
+        """Refuse questions that a server puts into an answer for the caller itself to find, as
+        tasks do, where it may not ask them. Raises `ToolFailure`."""
+        if requests is None:
+            return
+        named = cast("dict[str, Any]", requests) if isinstance(requests, dict) else {"": None}
+        for value in named.values():
+            method: Any = cast("Any", value).get("method") if isinstance(value, dict) else None
+            if not isinstance(method, str) or not self.reachable(method, link):
+                raise _nobody(str(method))
+
+    def check_error(self, error: UpstreamError, link: CallerLink | None) -> None:
+        """Refuse an error that sends the caller to an address, where the server may not do that.
+        Raises `ToolFailure`."""
+        if error.code != URL_ELICITATION_REQUIRED:
+            return
+        can: Any = None if link is None else link.capabilities.get("elicitation")
+        if "elicitation" not in self._grants or not isinstance(can, Mapping) or "url" not in can:
+            raise _nobody("elicitation by URL") from error
 
     async def answers(self, requests: Mapping[str, Any], behalf: Behalf) -> dict[str, Any]:
         """What a modern server needs before it goes on. Raises `ToolFailure`."""

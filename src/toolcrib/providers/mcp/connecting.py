@@ -74,28 +74,32 @@ class Connector:
 
     async def _attempt(self, transport: Transport, era: Wanted) -> Session:
         settings = self._settings
-        wire = self._wire(transport)
+        pipe = self._program() if transport == "stdio" else None
+        wire = self._place(transport) if pipe is None else SharedWire(settings.name, pipe)
         session = Session(settings.name, wire, self._asking, changed=self._changed)
         try:
             await session.open()
             await greet(session, era, remembered(settings.identity))
-        except BaseException:
+        except BaseException as error:
             await session.aclose()
+            if pipe is not None and (said := pipe.complaint):
+                error.add_note(f"it said: {said}")
             raise
         return session
 
-    def _wire(self, transport: Transport) -> Wire:
+    def _program(self) -> StdioPipe:
         settings = self._settings
-        if transport == "stdio":
-            pipe = StdioPipe(
-                settings.name,
-                settings.argv,
-                sandbox=self._workshop.sandbox(settings.sandbox or _PLAIN),
-                cwd=settings.cwd,
-                env=settings.env,
-                max_message=settings.max_message,
-            )
-            return SharedWire(settings.name, pipe)
+        return StdioPipe(
+            settings.name,
+            settings.argv,
+            sandbox=self._workshop.sandbox(settings.sandbox or _PLAIN),
+            cwd=settings.cwd,
+            env=settings.env,
+            max_message=settings.max_message,
+        )
+
+    def _place(self, transport: Transport) -> Wire:
+        settings = self._settings
         url: Url = settings.url  # pyright: ignore[reportAssignmentType] - there is one then
         kind = SsePipe if transport == "sse" else HttpWire
         made = kind(

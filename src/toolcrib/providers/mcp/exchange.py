@@ -26,6 +26,10 @@ class Lost(ToolcribError):
     """There is no connection to the server, or none any more."""
 
 
+class Nonsense(Lost):
+    """The server answered, and what it said is no answer: it may have acted on the request."""
+
+
 class Refused(ToolcribError):
     """The server answered with an HTTP status that says no, and with no message of the protocol."""
 

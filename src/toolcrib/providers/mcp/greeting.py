@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict
 from typing import Any, Literal, cast
 
@@ -12,10 +11,9 @@ from toolcrib.errors import ToolFailure
 from toolcrib.protocol.mcp import keys
 from toolcrib.protocol.mcp.codes import HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION
 from toolcrib.protocol.mcp.versions import HANDSHAKE, LATEST, LATEST_HANDSHAKE, MODERN
-from toolcrib.providers.mcp.exchange import Refused
+from toolcrib.providers.mcp.exchange import Nonsense, Refused
 from toolcrib.providers.mcp.session import CLIENT, Session
 
-_log = logging.getLogger("toolcrib")
 Wanted = Literal["auto", "handshake", "modern"]
 _PATIENCE = 5.0
 """Seconds for a server to answer the first question; old ones may not answer it at all."""
@@ -89,7 +87,7 @@ async def _is_modern(probe: asyncio.Task[dict[str, Any]]) -> bool:
 async def _discover_first(session: Session, *, fall_back: bool) -> None:
     try:
         found = await _discover(session)
-    except (UpstreamError, Refused, ToolFailure) as error:
+    except (UpstreamError, Refused, ToolFailure, Nonsense) as error:
         modern = isinstance(error, UpstreamError) and _modern_error(error)
         if not fall_back or (modern and not _offers_handshake(cast("UpstreamError", error))):
             raise

@@ -22,6 +22,7 @@ from toolcrib.providers.mcp.exchange import (
     Exchange,
     Incoming,
     Lost,
+    Nonsense,
     Refused,
     encode,
     messages_of,
@@ -203,16 +204,13 @@ class HttpWire:
             stream.finish() if exchange.answered else stream.close()
         if stream.content_type != "application/json":
             text = f"the server answered {exchange.method} with {stream.content_type or 'nothing'}"
-            raise ToolFailure(text[:200], reason="upstream_error")
+            raise Nonsense(text[:200])
         for message in await self._messages(body):
             if isinstance(message, Response) and message.id == exchange.id:
                 exchange.answered = True
                 return result_of(message)
             self._dispatch(message, exchange)
-        raise ToolFailure(
-            f"the server's answer to {exchange.method} is for another request",
-            reason="upstream_error",
-        )
+        raise Nonsense(f"the server's answer to {exchange.method} is for another request")
 
     async def _body(self, stream: Answer) -> bytes:
         try:
@@ -244,7 +242,9 @@ class HttpWire:
                     result_of(message)
         words = f"{self._url.authority} answered {exchange.method} with the status {status}"
         if status in (401, 403):
-            words += "; it wants credentials that it was not given: see headers and auth"
+            words += "; it wants credentials, or others than it was given: see headers and auth"
+        elif status in (404, 405):
+            words += "; check the path of url"
         if gone and self._session == session:
             self._session = None
         raise Refused(status, words, gone=gone)
@@ -304,7 +304,7 @@ class HttpWire:
         elif isinstance(message, Notification):
             incoming.notified(message.method, message.params, exchange)
         elif isinstance(message, Wrong):
-            raise Lost(f"the server sent what is no message: {message.message}")
+            raise Nonsense(f"the server sent what is no message: {message.message}")
         else:
             incoming.requested(message, exchange)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
@@ -16,6 +17,8 @@ from toolcrib.providers.mcp.upstream import Upstream
 MOST_PAGES = 1000
 MOST_BYTES = 64 << 20
 _PROBLEMS = 100
+_SLICE = 200
+"""Definitions that are read before others have their turn."""
 _MARK = MARK.encode()
 
 
@@ -69,8 +72,10 @@ async def list_tools(upstream: Upstream, settings: McpSettings) -> Listing:
         found, text = await _pages(upstream, "tools/list", "tools")
         mirroring = session.era == "modern" and not session.wire.shared
         marked = mirroring and any(_MARK in page for page in text)
-        for raw in found:
+        for count, raw in enumerate(found, 1):
             listing.add(raw, settings, marked=marked)
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
     for spec in relay_specs(settings.name, session.capabilities, listing.specs):
         listing.specs[spec.name] = spec
         listing.relays[spec.annotations["toolcrib/relay"]] = spec.name

@@ -15,6 +15,7 @@ from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.protocol.jsonrpc import Request
 from toolcrib.protocol.mcp import keys
 from toolcrib.protocol.mcp.codes import INTERNAL_ERROR
+from toolcrib.protocol.mcp.hops import passed_on
 from toolcrib.providers.mcp.asking import Asking
 from toolcrib.providers.mcp.exchange import OURS, Behalf, Exchange, Lost, Wire, answer
 
@@ -24,6 +25,8 @@ _ROUNDS = 20
 """How often one request may be answered with questions."""
 _ASKING = 32
 """How many requests of the server are answered at a time."""
+_STANDING = ("subscriptions/listen",)
+"""Requests of ours that stay open and are told things."""
 _OF_A_REQUEST = ("notifications/progress", "notifications/message")
 
 
@@ -88,8 +91,13 @@ class Session:
         """The result of a request, after as many rounds of questions as the server needs."""
         asked = params
         for number in range(_ROUNDS + 1):
-            raw = await self.request(method, asked, behalf, headers=headers)
+            try:
+                raw = await self.request(method, asked, behalf, headers=headers)
+            except UpstreamError as error:
+                self.asking.check_error(error, behalf.link)
+                raise
             if raw.get("resultType") != "input_required":
+                self.asking.check(raw.get("inputRequests"), behalf.link)
                 return raw
             wanted: Any = raw.get("inputRequests")
             asked = dict(params)
@@ -177,7 +185,12 @@ class Session:
             self._called_off(told.get("requestId"))
             return
         elif method == "notifications/message" and exchange is None:
-            exchange = self._only_flight()
+            callers = self._callers()
+            if len(callers) > 1:
+                # It may be about the call of any of them, and is not for the others to read.
+                _log.debug("provider %s: a log message of nobody knows whose call", self.name)
+                return
+            exchange = callers[0] if callers else None
         its_own = method in _OF_A_REQUEST or stream is not None
         if its_own and exchange is not None and exchange.behalf.told is not None:
             exchange.behalf.told(method, told)
@@ -189,14 +202,7 @@ class Session:
         """Tell those who watch."""
         if method == "notifications/tools/list_changed":
             self._changed()
-        meta: Any = params.get("_meta")
-        if isinstance(meta, dict):
-            kept = {
-                k: v for k, v in cast("dict[str, Any]", meta).items() if k not in keys.OF_ONE_HOP
-            }
-            params = {k: v for k, v in params.items() if k != "_meta"}
-            if kept:
-                params["_meta"] = kept
+        params = passed_on(params)
         for told in [*self._watchers]:
             try:
                 told(method, params)
@@ -227,7 +233,7 @@ class Session:
         if request.method == "ping":
             await self._reply(request, {})
             return
-        behalf = exchange.behalf if exchange is not None else self._only_asked(request.method)
+        behalf = exchange.behalf if exchange is not None else self._only_asked()
         try:
             result: dict[str, Any] | UpstreamError = await self.asking.answer(request, behalf)
         except UpstreamError as error:
@@ -256,14 +262,19 @@ class Session:
     def _flight(self, id: Any) -> Exchange | None:
         return self._flights.get(id) if type(id) is int else None
 
-    def _only_flight(self) -> Exchange | None:
-        """The one request that somebody waits for, if it is the only one."""
-        found = [each for each in self._flights.values() if each.behalf.link is not None]
-        return found[0] if len(found) == 1 else None
+    def _callers(self) -> list[Exchange]:
+        """Requests that somebody waits for, one of each caller; those of ours are left out."""
+        found: dict[int, Exchange] = {}
+        for each in self._flights.values():
+            if each.behalf.told is not None and each.method not in _STANDING:
+                # Who has no line is somebody too: what is meant for it is not another's.
+                link = each.behalf.link
+                found.setdefault(id(each if link is None else link), each)
+        return list(found.values())
 
-    def _only_asked(self, method: str) -> Behalf:
+    def _only_asked(self) -> Behalf:
         """Whom a request can be for that came on no request's own stream: the only caller there
-        is who can answer it. Among several, none: a guess would show one caller another's."""
-        each = [exchange.behalf for exchange in self._flights.values()]
-        found = {id(one.link): one for one in each if self.asking.reachable(method, one.link)}
-        return next(iter(found.values())) if len(found) == 1 else OURS
+        is. Among several, none: a guess would put one caller's question to another, and whether
+        that one can be asked says nothing about whose it is."""
+        found = self._callers()
+        return found[0].behalf if len(found) == 1 else OURS

@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
+import signal
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +23,16 @@ from toolcrib.providers.mcp.shared import Received
 _log = logging.getLogger("toolcrib")
 KEPT = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
 """What a server has of this process's environment; everything else has to be given to it."""
+_SIGNS = tuple(
+    re.compile(words, re.IGNORECASE)
+    for words in ("error|fatal", "^(?!.*warn).*(unknown|invalid|missing|required|can.?.t|failed)")
+)
+"""What a complaint has in it; the surer sign first."""
+_SIGNALS = {each.value: each.name for each in signal.Signals}
+_PART_OF = {"node": "Node.js", "npx": "Node.js", "uvx": "uv"}
+"""Where programs come from that start many a server."""
+_REST = 0.2
+"""Seconds to read what an ended server had written."""
 _GRACE = 2.0
 """Seconds for a server to go once its input has ended."""
 _BANNER = 64 * 1024
@@ -27,6 +40,8 @@ _BANNER = 64 * 1024
 _LOGGED_LINE = 1000
 _SECRET = 6
 """How long a variable's value is that could be a secret; it is hidden in what a server logs."""
+_LAST = 20
+"""How many of its last lines may say why a server ended."""
 _LOGGED = 1 << 20
 """Bytes of standard error that are logged in one life of a server; the rest is left out."""
 
@@ -51,6 +66,7 @@ class StdioPipe:
         self._env = {name: os.environ[name] for name in KEPT if name in os.environ} | dict(env)
         self._limit = max_message
         self._secrets = [value for value in env.values() if len(value) >= _SECRET]
+        self._lines: deque[str] = deque(maxlen=_LAST)
         self._child: Child | None = None
         self._reaping: asyncio.Task[int] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -62,9 +78,7 @@ class StdioPipe:
                 self._argv, cwd=self._cwd, env=self._env
             )
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            text = f"{self._argv[0]} cannot be started: {why}"
-            raise ToolFailure(text, reason="tool_unavailable") from error
+            raise ToolFailure(self._unstarted(error), reason="tool_unavailable") from error
         # Once it has ended, what it started is ended too, and so its output ends.
         self._reaping = asyncio.create_task(child.wait(), name=f"{self._name} exit")
         self._tasks = [
@@ -80,6 +94,17 @@ class StdioPipe:
             with contextlib.suppress(ConnectionError):  # the reader notices that it is gone
                 await child.stdin.drain()
 
+    @property
+    def complaint(self) -> str | None:
+        """The line of its last words that most likely says why it ended: what follows an error is
+        often a trace, or where a longer report lies."""
+        lines = [line for line in self._lines if not line.startswith(" ")]
+        for sign in _SIGNS:
+            found = next((line for line in lines if sign.search(line)), None)
+            if found is not None:
+                return found
+        return self._lines[-1] if self._lines else None
+
     async def aclose(self) -> None:
         """Close its input, give it a moment, and end it with everything that it started."""
         child, self._child = self._child, None
@@ -92,6 +117,8 @@ class StdioPipe:
                 await asyncio.wait({self._reaping}, timeout=_GRACE)
         finally:
             await child.kill()
+            if self._tasks:  # it is dead: what is left to read of it is there already
+                await asyncio.wait(self._tasks, timeout=_REST)
             tasks: list[asyncio.Task[Any]] = [*self._tasks]
             if self._reaping is not None:
                 tasks.append(self._reaping)
@@ -110,6 +137,15 @@ class StdioPipe:
             ended(why)
         await child.kill()
 
+    def _unstarted(self, error: OSError | ValueError) -> str:
+        name = self._argv[0]
+        if not isinstance(error, FileNotFoundError) or "/" in name:
+            why = getattr(error, "strerror", None) or str(error)
+            return f"{name} cannot be started: {why}"
+        part = _PART_OF.get(name)
+        install = f"Install {part}, which brings it" if part else "Install it"
+        return f"there is no program {name} on the PATH of this host. {install}, or name its path"
+
     async def _exit(self) -> str | None:
         """How it ended, if it did just now."""
         reaping = self._reaping
@@ -118,7 +154,10 @@ class StdioPipe:
         await asyncio.wait({reaping}, timeout=0.5)
         if not reaping.done() or reaping.cancelled() or reaping.exception() is not None:
             return None
-        return f"the server ended with exit code {reaping.result()}"
+        code = reaping.result()
+        if code < 0:
+            return f"the server was ended by the signal {_SIGNALS.get(-code, -code)}"
+        return f"the server ended with exit code {code}"
 
     async def _messages(self, stream: asyncio.StreamReader, received: Received) -> str | None:
         """Hand on messages until there are no more; what was wrong, if that ended it."""
@@ -182,4 +221,6 @@ class StdioPipe:
         text = line[:_LOGGED_LINE].decode("utf-8", "replace").rstrip()
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        _log.info("%s: %s", self._name, visible(text).replace("\t", " "))
+        text = visible(text).replace("\t", " ")
+        self._lines.append(text)
+        _log.info("%s: %s", self._name, text)

@@ -13,7 +13,7 @@ from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import Headers, Receive, Scope, Send, reply, reply_fault
 from toolcrib.transports.http.body import Gone
 from toolcrib.transports.http.calling import Calling
-from toolcrib.transports.http.exchange import CONNECTION, Exchange
+from toolcrib.transports.http.exchange import CONNECTION, DONE, Exchange
 from toolcrib.transports.http.guard import Guard, is_forwarded, read_head
 from toolcrib.transports.http.listening import is_loopback
 from toolcrib.transports.http.public import Public
@@ -88,9 +88,10 @@ class App:
         elif kind == "lifespan":
             await _lifespan(receive, send)
 
-    def quick(self, connection: Connection, exchange: Exchange) -> Work | None:
-        """The work of a plain call, or None: `http` then looks closely. Whatever is unusual about
-        a request, and whatever is wrong with it, is left to that."""
+    def quick(self, connection: Connection, exchange: Exchange) -> Any:
+        """The work of a plain call, `DONE` when it is answered already, or None: `http` then looks
+        closely. Whatever is unusual about a request, and whatever is wrong with it, is left to
+        that."""
         scope: Any = exchange.scope
         path: str = scope["path"]
         mcp = path == "/mcp" or path.startswith("/mcp/")
@@ -115,12 +116,12 @@ class App:
             return None
         body = bytes(exchange.body)
         if not mcp:
-            work = self._calling.quick(caller, path[10:-5], body, exchange)
+            work: Any = self._calling.quick(caller, path[10:-5], body, exchange)
         elif self._entrance is not None:
             work = self._entrance.quick(caller, scope["raw_path"], head, body, exchange)
         else:
             return None
-        return None if work is None else self._safely(work, scope, exchange)
+        return work if work is None or work is DONE else self._safely(work, scope, exchange)
 
     async def _safely(self, work: Work, scope: Scope, exchange: Exchange) -> None:
         try:

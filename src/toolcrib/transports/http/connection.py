@@ -18,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import JSON_HEAD, refuse
-from toolcrib.transports.http.exchange import CONNECTION, Exchange, Turning, hang_up
+from toolcrib.transports.http.exchange import CONNECTION, DONE, Exchange, Turning, hang_up
 from toolcrib.transports.http.listening import is_loopback
 from toolcrib.transports.identity.identity import Peer
 from toolcrib.transports.outgoing import round_of
@@ -114,6 +114,8 @@ class Connection(HttpToolsProtocol):
         if self._unbegun is not None:
             exchange, self._unbegun = self._unbegun, None
             work = None if exchange.more_body else self._quick(self, exchange)
+            if work is DONE:
+                return
             task = self.owner.starter.start(work or exchange.run_asgi(self._app))
             if task is not None:
                 self.tasks.add(task)

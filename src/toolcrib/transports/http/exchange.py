@@ -20,6 +20,8 @@ from toolcrib.transports.outgoing import Round
 
 CONNECTION = "toolcrib.connection"
 """Where a scope of our own server has its connection."""
+DONE = object()
+"""What stands in the place of work that is done and answered already."""
 LINGER = 1.0
 """Seconds for which the rest of a refused body is read and thrown away, so that the client gets to
 read the answer before the connection is reset."""

@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -51,8 +51,8 @@ class HttpDoor:
         self.config: uvicorn.Config
         self.http: Callable[..., Awaitable[None]]
         """What answers requests that are no WebSocket."""
-        self.quick: Callable[..., Coroutine[Any, Any, None] | None]
-        """What answers the plainest of them."""
+        self.quick: Callable[..., Any]
+        """What answers the plainest of them: gives the work, `DONE`, or None."""
         self.addresses: tuple[Listen, ...] = ()
         """Where it listens, with the ports it was given."""
         self._tcp: list[socket.socket] = []

@@ -155,6 +155,14 @@ def asked_handshake(
     )
 
 
+def stands_alone(params: Any) -> bool:
+    """Whether a message says itself which revision it speaks, as those of the modern era do."""
+    if type(params) is not dict:
+        return False
+    meta: Any = cast("dict[str, Any]", params).get("_meta")
+    return type(meta) is dict and keys.VERSION in meta
+
+
 def unsupported(version: str) -> McpFault:
     """A revision that is not spoken here."""
     return McpFault(

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any
 
 from toolcrib.core.events import Event
 from toolcrib.core.link import LINK
-from toolcrib.protocol.mcp.keys import OF_ONE_HOP
+from toolcrib.protocol.mcp.hops import passed_on
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.mcp.asked import Endpoint
 from toolcrib.transports.mcp.catalogue import Catalogue
 from toolcrib.transports.mcp.definitions import PROMPTS, RESOURCES, TEMPLATES
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.following import Following
-from toolcrib.transports.mcp.levels import Levels
-from toolcrib.transports.mcp.logging import reaches
+from toolcrib.transports.mcp.home import Home
+from toolcrib.transports.mcp.levels import Levels, reaches
 from toolcrib.transports.mcp.offers import Offers, What, offers_for
 from toolcrib.transports.mcp.owners import Owners
 from toolcrib.transports.mcp.sight import Part, Sight, changed
@@ -27,8 +26,6 @@ from toolcrib.transports.mcp.updates import Updates
 from toolcrib.transports.mcp.upstreams import Upstream, Upstreams
 from toolcrib.transports.mcp.watching import Tell, Wanted, Watch
 from toolcrib.transports.service import Service
-
-__all__ = ["Changes", "Wanted", "Watch"]
 
 _log = logging.getLogger("toolcrib")
 PAUSE = 0.05
@@ -80,8 +77,7 @@ class Changes:
         self._timer: asyncio.TimerHandle | None = None
         self._telling = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+        self._home: Home | None = None
         self._stop: Callable[[], None] | None = None
         self.upstreams.listen(self._heard, self._came)
 
@@ -166,7 +162,7 @@ class Changes:
         self.upstreams.renew()  # who is up already is no news
         self._watches[watch] = None
         if self._stop is None:
-            self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+            self._home = Home.here()
             self._stop = self._host.bus.on_fact(self._fact)
         key = _key(watch)
         if key not in self._sights:
@@ -187,12 +183,8 @@ class Changes:
 
     def _fact(self, event: Event) -> None:
         """A fact, in whatever thread it came up."""
-        if event.type not in _CHANGES or self._loop is None:
-            return
-        if threading.get_ident() == self._thread:
-            self._changed(event.data.get("session"))
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._changed, event.data.get("session"))
+        if event.type in _CHANGES and self._home is not None:
+            self._home.do(self._changed, event.data.get("session"))
 
     def _changed(self, session: Any) -> None:
         if isinstance(session, str):
@@ -210,7 +202,7 @@ class Changes:
         elif method == _UPDATED:
             uri = params.get("uri")
             if isinstance(uri, str) and self._updates.wanted(upstream, uri):
-                self._news.updates[upstream.name, uri] = _plain(params)
+                self._news.updates[upstream.name, uri] = passed_on(params)
                 self._soon()
         elif method in _LISTS:
             self._news.lists.add((_LISTS[method], upstream.name))
@@ -252,6 +244,8 @@ class Changes:
             groups: dict[Key, list[Watch]] = {}
             for watch in self._watches:
                 groups.setdefault(_key(watch), []).append(watch)
+            for key in self._sights.keys() - groups.keys():
+                del self._sights[key]  # who had it is somebody else by now, with other roles say
             for key, watches in groups.items():
                 held = self._offers(watches[0])
                 if held is not None:
@@ -303,7 +297,7 @@ class Changes:
         level = params.get("level")
         for watch in list(self._watches):
             if reaches(level, watch.wanted.messages) and self._knows(watch, upstream.name):
-                _say(watch, _MESSAGE, _plain(params))
+                _say(watch, _MESSAGE, passed_on(params))
 
     def _knows(self, watch: Watch, provider: str) -> bool:
         """Whether somebody sees anything of that provider's."""
@@ -344,17 +338,6 @@ def _key(watch: Watch) -> Key:
     caller = watch.caller
     session = None if caller.session is None else caller.session.id
     return caller.principal, caller.profile, session, watch.endpoint
-
-
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params without what belongs to the hop before."""
-    made = dict(params)
-    meta: Any = made.pop("_meta", None)
-    if isinstance(meta, Mapping):
-        kept = {k: v for k, v in meta.items() if k not in OF_ONE_HOP}  # type: ignore[reportUnknownVariableType]
-        if kept:
-            made["_meta"] = kept
-    return made
 
 
 def _say(watch: Watch, method: str, params: dict[str, Any]) -> None:

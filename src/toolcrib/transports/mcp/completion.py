@@ -39,6 +39,10 @@ async def _owner(
     if kind == "ref/resource":
         found = await owners.template(offers, key)
         translated = ref
+        plan = None if found is None else offers.sees(found.upstream, "resources")
+        # By a template nothing is read yet; a URI may be one that the caller may not read.
+        if plan is None or ("{" not in key and not offers.may(plan, {"uri": key})):
+            found = None
     else:
         found = await owners.prompt(offers, key)
         plan = None if found is None else offers.sees(found.upstream, "prompts")

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from toolcrib.core.link import Era, InputRefused, UpstreamError
+from toolcrib.core.result import ToolResult
 from toolcrib.core.version import __version__
 from toolcrib.errors import ToolFailure
 from toolcrib.protocol.mcp import codes, keys
@@ -16,6 +17,7 @@ from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
 from toolcrib.transports.mcp.changes import Changes
 from toolcrib.transports.mcp.faults import McpFault, unknown_method
 from toolcrib.transports.mcp.relays import Relays
+from toolcrib.transports.mcp.run import Run
 from toolcrib.transports.mcp.running import Running
 from toolcrib.transports.mcp.tools import Tools
 from toolcrib.transports.service import EXPIRED, Service
@@ -41,15 +43,35 @@ class Dispatcher:
         self.relays = Relays(service, self.running.run, self.changes)
         self.tools = Tools(service, self.running, self.relays.tasks)
 
-    async def answer(
+    def begin(
         self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
-    ) -> dict[str, Any]:
-        """The result of a request. Parts of it may be JSON already (`msgspec.Raw`). Raises
-        `McpFault`."""
+    ) -> Run | None:
+        """Begin a plain call; `answer` goes on with it, and `ended` tells how it ended. None for a
+        request that `answer` has to look at first."""
         if caller.badge.over:
+            return None
+        return self.tools.begin(caller, endpoint, asked, channel)
+
+    def ended(
+        self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
+    ) -> dict[str, Any]:
+        """The answer to a call that has ended. Raises `McpFault`."""
+        return _signed(asked, self.tools.ended(caller, endpoint, asked, result))
+
+    async def answer(
+        self,
+        caller: Caller,
+        endpoint: Endpoint,
+        asked: Asked,
+        channel: Channel,
+        begun: Run | None = None,
+    ) -> dict[str, Any]:
+        """The result of a request. Parts of it may be JSON already (`msgspec.Raw`). `begun` is its
+        call if that goes on already. Raises `McpFault`."""
+        if caller.badge.over and begun is None:
             raise McpFault.of(Fault("unauthenticated", EXPIRED))
         try:
-            found = await self._answer(caller, endpoint, asked, channel)
+            found = await self._answer(caller, endpoint, asked, channel, begun)
         except McpFault:
             raise
         except Fault as fault:
@@ -63,17 +85,19 @@ class Dispatcher:
             raise McpFault(
                 codes.INTERNAL_ERROR, Fault("unexpected_failure").message, http=500
             ) from None
-        if asked.era == "modern":
-            meta = found.get("_meta")
-            found["_meta"] = {**meta, keys.SERVER: SERVER} if meta else _META
-        return found
+        return _signed(asked, found)
 
     async def _answer(
-        self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
+        self,
+        caller: Caller,
+        endpoint: Endpoint,
+        asked: Asked,
+        channel: Channel,
+        begun: Run | None,
     ) -> dict[str, Any]:
         method, modern = asked.method, asked.era == "modern"
         if method == "tools/call":
-            return await self.tools.call(caller, endpoint, asked, channel)
+            return await self.tools.call(caller, endpoint, asked, channel, begun)
         if method == "tools/list":
             return self.tools.list(caller, endpoint, asked)
         if modern and method in _HANDSHAKE_ONLY:
@@ -137,3 +161,11 @@ class Dispatcher:
         """End the calls that wait for their clients, and everything that is listened to."""
         await self.running.stop()
         await self.changes.close()
+
+
+def _signed(asked: Asked, found: dict[str, Any]) -> dict[str, Any]:
+    """A result with who gave it, which every one of the newest revision has."""
+    if asked.era == "modern":
+        meta = found.get("_meta")
+        found["_meta"] = {**meta, keys.SERVER: SERVER} if meta else _META
+    return found

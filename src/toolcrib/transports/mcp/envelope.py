@@ -10,16 +10,23 @@ from toolcrib.pipeline.plan import Plan
 from toolcrib.protocol.jsonrpc import Request
 from toolcrib.protocol.mcp import codes, keys
 from toolcrib.protocol.mcp.headers import Mirror, mirrors, wrong_params, wrong_request
-from toolcrib.protocol.mcp.versions import HANDSHAKE, MODERN
+from toolcrib.protocol.mcp.versions import HANDSHAKE, LATEST, MODERN
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_modern, unsupported
+from toolcrib.transports.mcp.asked import (
+    Asked,
+    Endpoint,
+    asked_modern,
+    stands_alone,
+    unsupported,
+)
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.service import Service
 
 BOTH = b"application/json, text/event-stream"
 """What nearly every client accepts, letter by letter."""
 _VERSION = b"mcp-protocol-version"
+_LATEST = LATEST.encode()
 _MODERN = frozenset(version.encode() for version in MODERN)
 _MOST_SCHEMAS = 4096
 
@@ -39,12 +46,7 @@ def check_accept(head: Mapping[bytes, bytes], *kinds: bytes) -> None:
 
 def is_modern(head: Mapping[bytes, bytes], params: Any) -> bool:
     """Whether a message stands alone: it says so itself, or in its header."""
-    if head.get(_VERSION) in _MODERN:
-        return True
-    if type(params) is not dict:
-        return False
-    meta: Any = cast("dict[str, Any]", params).get("_meta")
-    return type(meta) is dict and keys.VERSION in meta
+    return head.get(_VERSION) in _MODERN or stands_alone(params)
 
 
 def check_version(head: Mapping[bytes, bytes]) -> None:
@@ -74,6 +76,42 @@ def read_modern(head: Mapping[bytes, bytes], read: Request) -> Asked:
     if wrong is not None:
         raise _mismatch(wrong)
     return asked
+
+
+def usual_call(head: Mapping[bytes, bytes], value: dict[str, Any]) -> Asked | None:
+    """A modern `tools/call` as nearly every client writes it, whose headers fit its body; None for
+    any other shape, which `read_modern` looks at closely."""
+    name_of_it, params = value.get("id"), value.get("params")
+    if len(value) != 4 or value.get("jsonrpc") != "2.0" or type(params) is not dict:
+        return None
+    given = cast("dict[str, Any]", params)
+    meta, name = given.get("_meta"), given.get("name")
+    if type(meta) is not dict or type(name) is not str or type(name_of_it) not in (int, str):
+        return None
+    said = cast("dict[str, Any]", meta)
+    capabilities, client = said.get(keys.CAPABILITIES), said.get(keys.CLIENT)
+    fits = (
+        head.get(_VERSION) == _LATEST
+        and said.get(keys.VERSION) == LATEST
+        and head.get(b"mcp-method") == b"tools/call"
+        and head.get(b"mcp-name") == name.encode()
+        and name.isascii()
+        and not name.startswith("=?")
+        and type(capabilities) is dict
+        and (client is None or type(client) is dict)
+        and len(said) == (2 if client is None else 3)
+    )
+    if not fits:
+        return None
+    return Asked(
+        name_of_it,
+        "tools/call",
+        given,
+        era="modern",
+        version=LATEST,
+        capabilities=cast("dict[str, Any]", capabilities),
+        client=cast("dict[str, Any] | None", client),
+    )
 
 
 class Params:

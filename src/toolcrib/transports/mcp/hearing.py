@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.core.events import Event
 from toolcrib.protocol.mcp.definitions import KIND
+from toolcrib.transports.mcp.home import Home
 from toolcrib.transports.mcp.link import MESSAGE
 from toolcrib.transports.mcp.run import Run
 from toolcrib.transports.service import Service
@@ -22,8 +21,7 @@ class Hearing:
     def __init__(self, service: Service, calls: Mapping[str, Run]) -> None:
         self._service = service
         self._calls = calls
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._home = Home.here()
         self.stop = service.host.bus.on_fact(self._hear)
         """Hear nothing more."""
 
@@ -33,10 +31,7 @@ class Hearing:
             return
         if event.call_id not in self._calls and event.type != "approval.requested":
             return
-        if threading.get_ident() == self._thread:
-            self._tell(event)
-        else:
-            self._loop.call_soon_threadsafe(self._tell, event)
+        self._home.do(self._tell, event)
 
     def _tell(self, event: Event) -> None:
         one = self._calls.get(event.call_id or "")

@@ -8,16 +8,17 @@ import time
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Message, Notification, Request, Response, Wrong
-from toolcrib.protocol.mcp.versions import LATEST_HANDSHAKE
+from toolcrib.protocol.mcp.versions import BATCHES, LATEST_HANDSHAKE
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.eager import going_on
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.http.answers import Headers, encode, extra, reply
+from toolcrib.transports.http.answers import JSON_HEAD, Headers, encode, extra, reply
 from toolcrib.transports.http.body import check_type, quickly, read_body, strict
-from toolcrib.transports.http.exchange import Exchange
+from toolcrib.transports.http.exchange import DONE, Exchange
 from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake
 from toolcrib.transports.mcp.dispatcher import Dispatcher
 from toolcrib.transports.mcp.envelope import (
@@ -27,13 +28,15 @@ from toolcrib.transports.mcp.envelope import (
     check_version,
     is_modern,
     read_modern,
+    usual_call,
 )
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.held import Held
 from toolcrib.transports.mcp.line import Line, error_frame
 from toolcrib.transports.mcp.listening import METHOD as LISTEN
 from toolcrib.transports.mcp.posts import Post, Web, answer
-from toolcrib.transports.mcp.sessions import Connection, Connections
+from toolcrib.transports.mcp.run import Run
+from toolcrib.transports.mcp.sessions import MOST_IN_BATCH, Connection, Connections
 from toolcrib.transports.mcp.streams import Heart, Patience
 
 if TYPE_CHECKING:
@@ -41,10 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("toolcrib")
-MOST_IN_BATCH = 100
-"""Messages in one POST."""
-BATCHES = "2025-03-26"
-"""The one revision that has batches."""
 _MOST_SEATS = 4096
 _LOOK = 0.02
 """Seconds between two looks at whether everybody is answered, when the host stops."""
@@ -92,7 +91,9 @@ class McpDoor:
             raise Fault("not_permitted", text)
         callers = self._service.host.callers
         if callers.profile(profile) is None:
-            raise Fault("not_found", f"there is no profile {profile!r}")
+            off = ". The transport of 2024-11-05 is off: serve.mcp.sse turns it on"
+            more = off if profile == "sse" else ""
+            raise Fault("not_found", f"there is no profile {profile!r}{more}")
         problem = callers.problem(callers.current(caller.principal), profile)
         if problem is not None:
             raise Fault("not_permitted", problem)
@@ -143,24 +144,57 @@ class McpDoor:
         head: Mapping[bytes, bytes],
         body: bytes,
         exchange: Exchange,
-    ) -> Coroutine[Any, Any, None] | None:
-        """The work of a plain `tools/call`, the message that comes most; None for anything else."""
+    ) -> Any:
+        """The work of a plain `tools/call`, the message that comes most, or `DONE` when it is
+        answered already; None for anything else."""
         if len(body) > self._service.settings.http.max_body or head.get(b"accept") != BOTH:
             return None
         value: Any = quickly(body)
-        if type(value) is not dict or cast("dict[str, Any]", value).get("method") != "tools/call":
+        if type(value) is not dict:
             return None
-        read = jsonrpc.message(value)
-        if type(read) is not Request or read.id is None:
+        message = cast("dict[str, Any]", value)
+        if message.get("method") != "tools/call":
             return None
-        try:
-            seated = self.seat(caller, endpoint)
-        except Fault:
-            return None  # said where everything is
         receive: Any = exchange.receive
         send: Any = exchange.send
         web = Web(head, exchange, receive, send, exchange.transport.abort)
+        asked = usual_call(head, message)
+        try:
+            seated = self.seat(caller, endpoint)
+            if asked is not None:
+                self._params.check(head, seated, endpoint, asked)
+                return self._at_once(seated, endpoint, asked, web, exchange)
+        except (Fault, McpFault):
+            return None  # said where everything is
+        read = jsonrpc.message(message)
+        if type(read) is not Request or read.id is None:
+            return None
         return self._request(seated, endpoint, web, read)
+
+    def _at_once(
+        self, caller: Caller, endpoint: Endpoint, asked: Asked, web: Web, exchange: Exchange
+    ) -> Any:
+        """Begin a call here and now; most are over then, and nobody has to wait for them."""
+        post = Post(web)
+        line = post.line()
+        begun = self.dispatcher.begin(caller, endpoint, asked, line)
+        if begun is not None and begun.result is not None and not post.streaming:
+            status, frame = self._ended(caller, endpoint, asked, begun.result)
+            if exchange.finish(status, JSON_HEAD, frame):
+                return DONE
+            return post.finish(status, frame)
+        return self._settle(self._answer(caller, endpoint, asked, line, begun), post)
+
+    def _ended(
+        self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
+    ) -> tuple[int, bytes]:
+        try:
+            found = self.dispatcher.ended(caller, endpoint, asked, result)
+            return 200, jsonrpc.result(asked.id, encode(found))
+        except McpFault as fault:
+            return fault.http, error_frame(asked.id, fault)
+        except Exception:
+            return _broken(asked)
 
     async def _post(self, caller: Caller, endpoint: Endpoint, web: Web) -> None:
         settings = self._service.settings.http
@@ -229,34 +263,40 @@ class McpDoor:
         except Fault as fault:
             await answer(web, fault.http, error_frame(read.id, McpFault.of(fault)))
             return
+        await self._settle(work, post)
+
+    async def _settle(self, work: Coroutine[Any, Any, tuple[int, bytes]], post: Post) -> None:
+        """Answer with what work comes to."""
         try:
             waits_for = work.send(None)
         except StopIteration as ended:
             status, frame = ended.value
         else:
             # Only now does anybody have to look after its client.
-            status, frame = await post.patiently(
-                going_on(work, waits_for), self.heart, self.patience
-            )
+            status, frame = await self._patiently(post, going_on(work, waits_for))
         await post.finish(status, frame)
 
     def _patiently(self, post: Post, work: Awaitable[T]) -> Coroutine[Any, Any, T]:
         return post.patiently(work, self.heart, self.patience)
 
     async def _answer(
-        self, caller: Caller, endpoint: Endpoint, asked: Asked, line: Line
+        self,
+        caller: Caller,
+        endpoint: Endpoint,
+        asked: Asked,
+        line: Line,
+        begun: Run | None = None,
     ) -> tuple[int, bytes]:
         """The status and the text of what answers a request."""
         try:
-            result = await self.dispatcher.answer(caller, endpoint, asked, line)
+            result = await self.dispatcher.answer(caller, endpoint, asked, line, begun)
             return 200, jsonrpc.result(asked.id, encode(result))
         except McpFault as fault:
             return fault.http, error_frame(asked.id, fault)
         except Fault as fault:
             return fault.http, error_frame(asked.id, McpFault.of(fault))
         except Exception:
-            _log.exception("the MCP method %s failed", asked.method)
-            return 500, error_frame(asked.id, McpFault.of(Fault("unexpected_failure")))
+            return _broken(asked)
 
     async def _on(
         self,
@@ -268,15 +308,7 @@ class McpDoor:
     ) -> tuple[int, bytes]:
         """The same in the handshake era, where an error is an answer like others."""
         try:
-            asked = asked_handshake(
-                read.id,
-                read.method,
-                read.params,
-                version=connection.version,
-                capabilities=connection.capabilities,
-                client=connection.client,
-                log_level=connection.log_level,
-            )
+            asked = connection.read(read)
             connection.begin(read.id, line)
         except McpFault as fault:
             return 200, error_frame(read.id, fault)
@@ -319,9 +351,7 @@ class McpDoor:
                 await self._take(caller, endpoint, connection, read)
         if works:
             together = asyncio.gather(*works)
-            frames += [
-                frame for _, frame in await post.patiently(together, self.heart, self.patience)
-            ]
+            frames += [frame for _, frame in await self._patiently(post, together)]
         if not frames:
             await reply(web.send, 202, b"")
         elif post.streaming:
@@ -367,3 +397,9 @@ _NOWHERE = _Nowhere()
 def _no_member(read: Request) -> bool:
     """Whether a request may not be in a batch."""
     return read.id is None or read.method == "initialize"
+
+
+def _broken(asked: Asked) -> tuple[int, bytes]:
+    """The answer where something of ours failed, which is what runs at this moment."""
+    _log.exception("the MCP method %s failed", asked.method)
+    return 500, error_frame(asked.id, McpFault.of(Fault("unexpected_failure")))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
-from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Container, Mapping
+from typing import Any, cast
 
 from toolcrib.core.link import Era, InputRefused
 from toolcrib.transports.mcp.asked import Asked, Channel
 from toolcrib.transports.mcp.faults import McpFault
-from toolcrib.transports.mcp.logging import reaches
+from toolcrib.transports.mcp.home import Home
+from toolcrib.transports.mcp.levels import reaches
 
+Hide = Callable[[Any], Any]
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
 _PASSED_ON = frozenset((PROGRESS, MESSAGE, "notifications/elicitation/complete"))
@@ -35,13 +36,6 @@ class Ask:
         self.future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
 
-class Home(NamedTuple):
-    """Where the calls of one door belong."""
-
-    loop: asyncio.AbstractEventLoop
-    thread: int
-
-
 class Link:
     """The line of one call. In the modern era it outlives the request that made the call: each
     retry attaches its own."""
@@ -52,6 +46,8 @@ class Link:
     _shown: dict[str, tuple[Ask, str]] | None = None
     _last = -math.inf
     _over: str | None = None
+    hide: Hide | None = None
+    """Gives a value without secrets; unset where there are none."""
 
     def __init__(self, asked: Asked, channel: Channel, home: Home) -> None:
         self._asked = asked
@@ -108,6 +104,8 @@ class Link:
             self._check(request)
         if self._over is not None:
             raise InputRefused(self._over)
+        if self.hide is not None:
+            requests = {key: self.hide(dict(request)) for key, request in requests.items()}
         if self.era == "handshake":
             return await self._ask_now(requests)
         one = Ask(requests)
@@ -177,8 +175,8 @@ class Link:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell the client something about this call; what it did not ask for is left out."""
-        if threading.get_ident() != self._home.thread:
-            self._home.loop.call_soon_threadsafe(self.notify, method, params)
+        if not self._home.inside:
+            self._home.do(self.notify, method, params)
             return
         channel = self._channel
         if channel is None or method not in _PASSED_ON:
@@ -189,6 +187,8 @@ class Link:
             params = {**params, "progressToken": self._asked.progress_token}
         elif method == MESSAGE and not self._wants(params.get("level")):
             return
+        if self.hide is not None:
+            params = self.hide(dict(params))
         channel.notify(method, params)
 
     def progress(self, fraction: float | None, message: str | None) -> None:
@@ -234,14 +234,14 @@ class Link:
         once."""
         self._early = dict(answers)
 
-    def requests(self) -> dict[str, Mapping[str, Any]]:
-        """What to ask, each under a key of its own."""
+    def requests(self, taken: Container[str] = ()) -> dict[str, Mapping[str, Any]]:
+        """What to ask, each under a key of its own and under none of those that are taken."""
         found: dict[str, Mapping[str, Any]] = {}
         shown: dict[str, tuple[Ask, str]] = {}
         for one in self._asks or ():
             for key, request in one.requests.items():
                 name, count = key, 2
-                while name in shown:
+                while name in shown or name in taken:
                     name, count = f"{key}-{count}", count + 1
                 found[name], shown[name] = request, (one, key)
         self._shown = shown

@@ -102,7 +102,7 @@ class OldDoor:
 
     async def _message(self, caller: Caller, name: str, web: Web) -> None:
         pipe = self._pipes.get(name)
-        if pipe is None or pipe.caller.principal.name != caller.principal.name:
+        if pipe is None or not _alike(pipe.caller, caller):
             raise Fault("not_found", "there is no such stream. Open one at /mcp/sse")
         settings = self._service.settings.http
         body = None if web.exchange is None else web.exchange.whole_body()
@@ -118,3 +118,14 @@ class OldDoor:
         """End every stream; `McpDoor.close` sends their readers away."""
         for pipe in list(self._pipes.values()):
             await pipe.close()
+
+
+def _alike(opener: Caller, sender: Caller) -> bool:
+    """Whether credentials open the same: an address names a stream, and lends nobody the rights of
+    whoever opened it."""
+    return (
+        opener.principal.name == sender.principal.name
+        and opener.profile == sender.profile
+        and opener.profiles == sender.profiles
+        and opener.local == sender.local
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from toolcrib.transports.mcp.catalogue import Catalogue
@@ -9,6 +11,9 @@ from toolcrib.transports.mcp.definitions import PROMPTS, RESOURCES, TEMPLATES
 from toolcrib.transports.mcp.offers import Offers, What
 from toolcrib.transports.mcp.templates import fits
 from toolcrib.transports.mcp.upstreams import Upstream, Upstreams
+
+_SLICE = 200
+"""Templates that are looked at before others have their turn: a server may list many."""
 
 
 class Owner(NamedTuple):
@@ -39,7 +44,8 @@ class Owners:
             view = await self._catalogue.view(offers, TEMPLATES)
             # In the order of the providers' names, as everywhere.
             items = sorted(view.items.values(), key=lambda one: (one.upstream.name, one.key))
-            item = next((one for one in items if fits(one.key, uri)), None)
+            place = await _first([one.key for one in items], uri)
+            item = None if place is None else items[place]
         if item is not None:
             return Owner(item.upstream, uri)
         seen = self._seen(offers, "resources")
@@ -51,7 +57,7 @@ class Owners:
         item = view.items.get(uri)
         return await self.uri(offers, uri) if item is None else Owner(item.upstream, uri)
 
-    def hidden(self, offers: Offers, what: What, name: str) -> Owner | None:
+    async def hidden(self, offers: Offers, what: What, name: str) -> Owner | None:
         """The server that has it and that the caller does not see, by what is known already. The
         call is refused then, and that is on the trail."""
         for upstream in self._upstreams.all():
@@ -61,11 +67,27 @@ class Owners:
                 continue
             for kind in (PROMPTS,) if what == "prompts" else (RESOURCES, TEMPLATES):
                 listing = self._catalogue.last(upstream, kind)
-                for key in () if listing is None else listing.items:
-                    shown = (upstream.prefix + key, f"{upstream.name}-{key}")
-                    if name in shown if kind.named else (key == name or fits(key, name)):
-                        return Owner(upstream, key if kind.named else name)
+                if listing is None:
+                    continue
+                if kind.named:
+                    for key in listing.items:
+                        if name in (upstream.prefix + key, f"{upstream.name}-{key}"):
+                            return Owner(upstream, key)
+                elif name in listing.items or (
+                    kind is TEMPLATES and await _first(listing.items, name) is not None
+                ):
+                    return Owner(upstream, name)
         return None
 
     def _seen(self, offers: Offers, what: What) -> list[Upstream]:
         return [up for up in self._upstreams.all() if offers.sees(up, what) is not None]
+
+
+async def _first(templates: Iterable[str], uri: str) -> int | None:
+    """The place of the first template that the URI fits."""
+    for place, template in enumerate(templates):
+        if place % _SLICE == _SLICE - 1:
+            await asyncio.sleep(0)
+        if fits(template, uri):
+            return place
+    return None

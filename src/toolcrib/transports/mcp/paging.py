@@ -26,15 +26,17 @@ def page(
     keys = view.keys
     place = 0 if cursor is None else bisect_right(keys, _after(kind, cursor))
     shown: list[Any] = []
-    while place < len(keys) and len(shown) < size:
-        item = view.items[keys[place]]
-        if may(item):
-            shown.append(item.shown)
-        place += 1
-    answer: dict[str, Any] = {kind.member: shown}
-    if place < len(keys):
-        answer["nextCursor"] = _cursor(kind, keys[place - 1])
-    return answer
+    last = ""
+    for key in keys[place:]:
+        item = view.items[key]
+        if not may(item):
+            continue
+        if len(shown) == size:
+            # Only now: behind the last page there may be what the caller is not to know of.
+            return {kind.member: shown, "nextCursor": _cursor(kind, last)}
+        shown.append(item.shown)
+        last = key
+    return {kind.member: shown}
 
 
 def _cursor(kind: Kind, key: str) -> str:

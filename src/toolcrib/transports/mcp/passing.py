@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from toolcrib.core.link import LINK, InputRefused
 from toolcrib.transports.mcp.asked import Asked, Channel
-from toolcrib.transports.mcp.link import Home, Link
+from toolcrib.transports.mcp.home import Home
+from toolcrib.transports.mcp.link import Hide, Link
 
 
 class Passing(Link):
@@ -23,10 +22,12 @@ class Passing(Link):
 
 
 @contextmanager
-def passing(asked: Asked, channel: Channel) -> Generator[None]:
-    """Have what is asked of servers in this context be asked in the name of the request."""
-    home = Home(asyncio.get_running_loop(), threading.get_ident())
-    token = LINK.set(Passing(asked, channel, home))
+def passing(asked: Asked, channel: Channel, hide: Hide) -> Generator[None]:
+    """Have what is asked of servers in this context be asked in the name of the request. `hide`
+    gives a value without secrets."""
+    line = Passing(asked, channel, Home.here())
+    line.hide = hide
+    token = LINK.set(line)
     try:
         yield
     finally:

@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING, Any, cast
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Id, Message, Notification, Request, Response, Wrong
 from toolcrib.protocol.mcp import keys
-from toolcrib.protocol.mcp.versions import LATEST_HANDSHAKE
+from toolcrib.protocol.mcp.versions import BATCHES, LATEST_HANDSHAKE
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.eager import Starter
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake, asked_modern
+from toolcrib.transports.mcp.asked import (
+    Asked,
+    Endpoint,
+    asked_handshake,
+    asked_modern,
+    stands_alone,
+)
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.line import Line, encode, error_frame, one_line
 from toolcrib.transports.mcp.listening import METHOD as LISTEN
 from toolcrib.transports.mcp.listening import Listening
-from toolcrib.transports.mcp.sessions import MOST_REQUESTS, Connection
+from toolcrib.transports.mcp.sessions import MOST_IN_BATCH, MOST_REQUESTS, Connection
 from toolcrib.transports.outgoing import Outlet
 
 if TYPE_CHECKING:
     from toolcrib.transports.mcp.dispatcher import Dispatcher
 
 _log = logging.getLogger("toolcrib")
-BATCHES = "2025-03-26"
-"""The one revision that has batches."""
-MOST_IN_BATCH = 100
-"""Messages in one text."""
 _PATIENCE = 5.0
 """Seconds for calls to end that were stopped with their client."""
 
@@ -151,7 +153,7 @@ class Pipe:
         one.task = self._starter.start(self._serve(one, asked))
 
     def _asked(self, read: Request, batch: _Batch | None) -> Asked:
-        if _stands_alone(read.params):
+        if stands_alone(read.params):
             if not self._modern:
                 text = "this address is for clients that open with initialize. Use /mcp"
                 raise McpFault(jsonrpc.INVALID_REQUEST, text)
@@ -167,15 +169,7 @@ class Pipe:
                 return asked_handshake(read.id, read.method, read.params, version=LATEST_HANDSHAKE)
             text = f"open with initialize, or say {keys.VERSION} in params._meta"
             raise McpFault(jsonrpc.INVALID_REQUEST, text)
-        return asked_handshake(
-            read.id,
-            read.method,
-            read.params,
-            version=known.version,
-            capabilities=known.capabilities,
-            client=known.client,
-            log_level=known.log_level,
-        )
+        return known.read(read)
 
     def _notification(self, read: Notification) -> None:
         if read.method == "notifications/cancelled":
@@ -196,7 +190,7 @@ class Pipe:
                 task.add_done_callback(self._told.discard)
 
     async def _tell(self, read: Notification) -> None:
-        connection = None if _stands_alone(read.params) else self.connection
+        connection = None if stands_alone(read.params) else self.connection
         try:
             await self._dispatcher.told(
                 self.caller, self._endpoint, read.method, read.params, connection
@@ -302,10 +296,3 @@ class Pipe:
                 await session.close()
             except Exception:
                 _log.exception("the session %s could not be closed", session.id)
-
-
-def _stands_alone(params: Any) -> bool:
-    if type(params) is not dict:
-        return False
-    meta: Any = cast("dict[str, Any]", params).get("_meta")
-    return type(meta) is dict and keys.VERSION in meta

@@ -8,7 +8,8 @@ from typing import Any, cast
 from toolcrib.core.link import Era
 from toolcrib.core.result import ToolResult
 from toolcrib.protocol.mcp import codes
-from toolcrib.protocol.mcp.keys import OF_ONE_HOP, TASKS
+from toolcrib.protocol.mcp.hops import passed_on
+from toolcrib.protocol.mcp.keys import TASKS
 from toolcrib.protocol.mcp.results import failure, upstream_error
 from toolcrib.reasons import reason as reason_row
 from toolcrib.transports.caller import Caller
@@ -18,7 +19,7 @@ from toolcrib.transports.mcp.changes import Changes
 from toolcrib.transports.mcp.completion import complete
 from toolcrib.transports.mcp.definitions import PROMPTS, RESOURCES, TEMPLATES, Kind
 from toolcrib.transports.mcp.faults import McpFault, invalid, unknown_method
-from toolcrib.transports.mcp.logging import checked
+from toolcrib.transports.mcp.levels import checked
 from toolcrib.transports.mcp.offers import Offers, What, offers_for
 from toolcrib.transports.mcp.paging import page
 from toolcrib.transports.mcp.passing import passing
@@ -26,7 +27,7 @@ from toolcrib.transports.mcp.tasks import Tasks
 from toolcrib.transports.mcp.watching import bounded
 from toolcrib.transports.service import Service
 
-Run = Callable[
+MakeCall = Callable[
     [Caller, Endpoint, Asked, Channel, str, Mapping[str, Any]],
     Awaitable["ToolResult | dict[str, Any]"],
 ]
@@ -46,7 +47,7 @@ class Relays:
         | {"prompts/get", "resources/read", "completion/complete"}
     )
 
-    def __init__(self, service: Service, run: Run, changes: Changes) -> None:
+    def __init__(self, service: Service, run: MakeCall, changes: Changes) -> None:
         """`run` makes calls for clients; those that a caller may not make it refuses."""
         self._service = service
         self._host = service.host
@@ -89,10 +90,10 @@ class Relays:
         elif method == "resources/read":
             made = await self._read_resource(held, caller, endpoint, asked, channel)
         elif method == "completion/complete":
-            with passing(asked, channel):
+            with passing(asked, channel, self._host.redactor.secrets_in):
                 made = _for_era(await complete(self._changes.owners, held, asked.params), modern)
         elif method in _OF_TASKS and modern:
-            with passing(asked, channel):
+            with passing(asked, channel, self._host.redactor.secrets_in):
                 made = _for_era(await self.tasks.answer(held, asked), modern)
         else:
             raise unknown_method(method)
@@ -127,7 +128,7 @@ class Relays:
                 raise invalid("prompts/get: arguments has to be an object")
             arguments["arguments"] = cast("dict[str, Any]", given)
         owners = self._changes.owners
-        owner = await owners.prompt(held, name) or owners.hidden(held, "prompts", name)
+        owner = await owners.prompt(held, name) or await owners.hidden(held, "prompts", name)
         if self._any(held, "prompts"):
             missing = invalid(f"prompts/get: there is no prompt called {ascii(name)[:200]}")
         else:
@@ -146,7 +147,7 @@ class Relays:
         modern = asked.era == "modern"
         owners = self._changes.owners
         # Of several servers one that is hidden may be meant; of none, nobody is.
-        owner = await owners.uri(held, uri) or owners.hidden(held, "resources", uri)
+        owner = await owners.uri(held, uri) or await owners.hidden(held, "resources", uri)
         seen = self._any(held, "resources")
         missing = _no_resource(uri, modern) if seen else unknown_method(asked.method)
         if owner is None:
@@ -230,12 +231,7 @@ def _raw(result: ToolResult | dict[str, Any], asked: Asked, missing: McpFault) -
 
 def _for_era(raw: dict[str, Any], modern: bool) -> dict[str, Any]:
     """A server's answer without what its own hop said, as the client's revision writes it."""
-    made = {k: v for k, v in raw.items() if modern or k not in _OF_MODERN}
-    meta: Any = made.pop("_meta", None)
-    if isinstance(meta, dict):
-        kept = {k: v for k, v in cast("dict[str, Any]", meta).items() if k not in OF_ONE_HOP}
-        if kept:
-            made["_meta"] = kept
+    made = passed_on({k: v for k, v in raw.items() if modern or k not in _OF_MODERN})
     if modern:
         made.setdefault("resultType", "complete")
     return made

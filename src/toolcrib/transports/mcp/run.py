@@ -9,7 +9,8 @@ from toolcrib.core.result import ToolResult
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.asked import Asked, Channel
-from toolcrib.transports.mcp.link import Home, Link
+from toolcrib.transports.mcp.home import Home
+from toolcrib.transports.mcp.link import Link
 
 
 class Run(Link):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, cast
@@ -23,7 +22,7 @@ from toolcrib.transports.mcp import approvals
 from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
 from toolcrib.transports.mcp.faults import McpFault, invalid
 from toolcrib.transports.mcp.hearing import Hearing
-from toolcrib.transports.mcp.link import Home
+from toolcrib.transports.mcp.home import Home
 from toolcrib.transports.mcp.parking import LONGEST, Parking
 from toolcrib.transports.mcp.run import Run
 from toolcrib.transports.mcp.standing import standing
@@ -69,12 +68,10 @@ class Running:
                 early = _responses(params["inputResponses"])
             if "requestState" in params:
                 return await self._again(caller, endpoint, asked, channel, tool, early or {})
-        one = self._begin(caller, endpoint, asked, channel, tool, arguments, early)
-        if one.result is not None:
-            return one.result  # it never waited, as most do
-        return await self._follow(one, endpoint, asked, channel)
+        one = self.begin(caller, endpoint, asked, channel, tool, arguments, early)
+        return await self.follow(one, endpoint, asked, channel)
 
-    def _begin(
+    def begin(
         self,
         caller: Caller,
         endpoint: Endpoint,
@@ -82,10 +79,15 @@ class Running:
         channel: Channel,
         tool: str,
         arguments: Mapping[str, Any] | None,
-        early: Mapping[str, Any] | None,
+        early: Mapping[str, Any] | None = None,
     ) -> Run:
+        """Begin a call; most have their result when this returns."""
         starter = self._starter or self._open()
         one = Run(self._service.new_call_id(), caller, tool, asked, channel, self._home)
+        redactor = self._service.host.redactor
+        if redactor.has_secrets:
+            # Results are looked through on their way; what is said meanwhile goes by the line.
+            one.hide = redactor.secrets_in
         if early:
             one.give_early(early)
         self.calls[one.call_id] = one
@@ -94,7 +96,7 @@ class Running:
 
     def _open(self) -> Any:
         self._loop = asyncio.get_running_loop()
-        self._home = Home(self._loop, threading.get_ident())
+        self._home = Home.here()
         self._hearing = Hearing(self._service, self.calls)
         self._starter = Starter()
         return self._starter
@@ -125,9 +127,13 @@ class Running:
 
     # Waiting with a request.
 
-    async def _follow(
+    async def follow(
         self, one: Run, endpoint: Endpoint, asked: Asked, channel: Channel
     ) -> ToolResult | dict[str, Any]:
+        """Wait with a request for the end of a call, or for what its client has to be asked. Raises
+        `McpFault`."""
+        if one.result is not None:
+            return one.result  # it never waited, as most do
         turn = one.turn = object()
         channel.on_gone(partial(self._gone, one, turn))
         asking: asyncio.Future[bool] | None = None
@@ -217,7 +223,8 @@ class Running:
             key: {"method": "elicitation/create", "params": approvals.form(request)}
             for key, request in forms.items()
         }
-        wanted.update(one.requests())
+        # Servers choose keys too: an answer to theirs must not be taken for an approval.
+        wanted.update(one.requests(forms))
         try:
             state = self.parking.park(
                 one,
@@ -261,7 +268,7 @@ class Running:
             self._cancel(one, approvals.WAITING)
             return approvals.waiting(unanswered, one.call_id)
         one.take(responses)
-        return await self._follow(one, endpoint, asked, channel)
+        return await self.follow(one, endpoint, asked, channel)
 
     async def _answered(
         self, one: Run, caller: Caller, responses: Mapping[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 import time
 from collections import OrderedDict
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.core.link import InputRefused
 from toolcrib.protocol import jsonrpc
-from toolcrib.protocol.jsonrpc import Id, Response
+from toolcrib.protocol.jsonrpc import Id, Request, Response
 from toolcrib.protocol.mcp.codes import INTERNAL_ERROR
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.mcp.asked import Asked, Endpoint
+from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.line import Line, Sink, encode
 from toolcrib.transports.mcp.streams import Stream
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
     from toolcrib.transports.mcp.dispatcher import Dispatcher
     from toolcrib.transports.service import Service
 
-_log = logging.getLogger("toolcrib")
 MOST_ASKED = 100
 """Questions to one client that are not answered yet."""
+MOST_IN_BATCH = 100
+"""Messages that come together, where there are batches."""
 MOST_REQUESTS = 1000
 """Requests of one client that are not answered yet."""
 MOST_STREAMS = 32
@@ -85,6 +85,18 @@ class Connection:
                 self._watch.caller = caller
 
     # Requests of the client.
+
+    def read(self, request: Request) -> Asked:
+        """A request with what the client said of itself when it came. Raises `McpFault`."""
+        return asked_handshake(
+            request.id,
+            request.method,
+            request.params,
+            version=self.version,
+            capabilities=self.capabilities,
+            client=self.client,
+            log_level=self.log_level,
+        )
 
     def begin(self, id: Id, line: Line) -> None:
         """A request that is not answered yet. Raises `McpFault`."""

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from typing import Any, NamedTuple, cast
 
+from toolcrib.core.link import Relay
 from toolcrib.host.host import ToolHost
 from toolcrib.protocol.mcp import codes
 from toolcrib.protocol.mcp.definitions import KIND
@@ -70,8 +71,7 @@ class Tasks:
     async def answer(self, held: Offers, asked: Asked) -> dict[str, Any]:
         """What the task's server says to `tasks/get`, `tasks/update` or `tasks/cancel`. Raises
         `McpFault`."""
-        extensions: Any = asked.capabilities.get("extensions")
-        if not isinstance(extensions, dict) or TASKS not in extensions:
+        if not knows_tasks(asked):
             need: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             text = f"{asked.method} is for clients that declare {TASKS}"
             raise McpFault(codes.MISSING_CAPABILITY, text, need)
@@ -83,6 +83,15 @@ class Tasks:
         if raw.get("taskId") == task.id:
             raw = {**raw, "taskId": name}
         return raw
+
+    def find(self, caller: Caller, endpoint: Endpoint, name: str) -> Task:
+        """The caller's own task. Raises `McpFault`."""
+        return self._find(offers_for(self._host, caller, endpoint), name)[0]
+
+    def relay(self, provider: str) -> Relay | None:
+        """The way to a server; None while it is down."""
+        upstream = self._upstreams.get(provider)
+        return None if upstream is None else upstream.relay
 
     def _find(self, held: Offers, name: Any) -> tuple[Task, Upstream]:
         """The caller's own task. It says the same of somebody else's as of one that never was."""
@@ -116,3 +125,9 @@ class Tasks:
             self._counts[task.principal] = left
         else:
             del self._counts[task.principal]
+
+
+def knows_tasks(asked: Asked) -> bool:
+    """Whether the client says that it knows the extension."""
+    extensions: Any = asked.capabilities.get("extensions")
+    return isinstance(extensions, dict) and TASKS in extensions

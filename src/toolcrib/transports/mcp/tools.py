@@ -15,6 +15,7 @@ from toolcrib.transports.mcp.approvals import WAITING
 from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
 from toolcrib.transports.mcp.faults import McpFault, invalid
 from toolcrib.transports.mcp.listing import Listing
+from toolcrib.transports.mcp.run import Run
 from toolcrib.transports.mcp.running import Running
 from toolcrib.transports.mcp.tasks import Tasks
 from toolcrib.transports.service import Service
@@ -49,10 +50,37 @@ class Tools:
             found["cacheScope"] = "private"
         return found
 
-    async def call(
+    def begin(
         self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
+    ) -> Run | None:
+        """Begin a call that says nothing but what to call with what; None for any other."""
+        params = asked.params
+        name, arguments = params.get("name"), params.get("arguments")
+        if (
+            type(name) is not str
+            or not 0 < len(name) <= _LONGEST_NAME
+            or type(arguments) is not dict
+            or "requestState" in params
+            or "inputResponses" in params
+        ):
+            return None
+        given = cast("dict[str, Any]", arguments)
+        return self._running.begin(caller, endpoint, asked, channel, name, given)
+
+    async def call(
+        self,
+        caller: Caller,
+        endpoint: Endpoint,
+        asked: Asked,
+        channel: Channel,
+        begun: Run | None = None,
     ) -> dict[str, Any]:
         """The result of a call, or that input is needed for it. Raises `McpFault`."""
+        if begun is not None:
+            ending = await self._running.follow(begun, endpoint, asked, channel)
+            return (
+                ending if isinstance(ending, dict) else self.ended(caller, endpoint, asked, ending)
+            )
         params = asked.params
         name = params.get("name")
         arguments: Any = params.get("arguments")
@@ -63,9 +91,14 @@ class Tools:
         ending = await self._running.run(
             caller, endpoint, asked, channel, name, cast("Mapping[str, Any] | None", arguments)
         )
-        if isinstance(ending, dict):
-            return ending
-        made = answered(ending, name, modern=asked.era == "modern")
+        return ending if isinstance(ending, dict) else self.ended(caller, endpoint, asked, ending)
+
+    def ended(
+        self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
+    ) -> dict[str, Any]:
+        """How a call ended, as its client is told. Raises `McpFault`."""
+        name: str = asked.params["name"]
+        made = answered(result, name, modern=asked.era == "modern")
         if made.get("resultType") == "task":
             return self._tasks.created(caller, endpoint, name, made)
         return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -12,6 +11,7 @@ from toolcrib.errors import ToolFailure
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.faults import McpFault
+from toolcrib.transports.mcp.home import Home
 
 PATIENCE = 30.0
 """Seconds that a server may take to answer a request that is no call."""
@@ -23,10 +23,12 @@ Heard = Callable[["Upstream", str, Mapping[str, Any]], None]
 class Upstream:
     """One server, and what is remembered of it while it is down."""
 
-    __slots__ = ("capabilities", "name", "news", "prefix", "relay", "stop", "tools")
+    __slots__ = ("capabilities", "hide", "name", "news", "prefix", "relay", "stop", "tools")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, hide: Callable[[Any], Any]) -> None:
         self.name = name
+        self.hide = hide
+        """Gives a value without secrets: a server may say what it was given to be let in."""
         self.prefix = ""
         self.relay: Relay | None = None
         """None while it is down."""
@@ -54,9 +56,10 @@ class Upstream:
             async with asyncio.timeout(PATIENCE):
                 answer: Any = await relay.request(method, params)
         except UpstreamError as error:
-            raise McpFault.of_upstream(error) from None
+            message, data = self.hide([error.message, error.data])
+            raise McpFault.of_upstream(UpstreamError(error.code, message, data)) from None
         except ToolFailure as failure:
-            raise McpFault.of(Fault(failure.reason, failure.message)) from None
+            raise McpFault.of(Fault(failure.reason, self.hide(failure.message))) from None
         except InputRefused:
             text = f"the provider {self.name} needs input for {method}, which has none to give"
             raise McpFault.of(Fault("upstream_error", text)) from None
@@ -66,7 +69,7 @@ class Upstream:
         if not isinstance(answer, dict):
             text = f"the provider {self.name} answered {method} with no object"
             raise McpFault.of(Fault("upstream_error", text))
-        return answer  # type: ignore[reportUnknownVariableType]
+        return self.hide(answer)
 
 
 class Upstreams:
@@ -77,8 +80,7 @@ class Upstreams:
         self._known: dict[str, Upstream] = {}
         self._listeners: list[Heard] = []
         self._greeters: list[Callable[[Upstream], None]] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+        self._home: Home | None = None
 
     def listen(self, heard: Heard, came: Callable[[Upstream], None]) -> None:
         """Tell these what servers say of themselves, and of each that came up or was started
@@ -110,7 +112,7 @@ class Upstreams:
         for name, relay in up.items():
             upstream = self._known.get(name)
             if upstream is None:
-                upstream = self._known[name] = Upstream(name)
+                upstream = self._known[name] = Upstream(name, self._hide)
             if upstream.relay is not relay:
                 self._follow(upstream, relay)
                 fresh.append(upstream)
@@ -131,12 +133,15 @@ class Upstreams:
 
     def _follow(self, upstream: Upstream, relay: Relay) -> None:
         self._let_go(upstream)
-        if self._loop is None:
-            self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        if self._home is None:
+            self._home = Home.here()
+        home = self._home
         upstream.relay = relay
         upstream.prefix = relay.prefix
         upstream.news += 1
-        upstream.stop = relay.watch(lambda method, params: self._told(upstream, method, params))
+        upstream.stop = relay.watch(
+            lambda method, params: home.do(self._hear, upstream, method, params)
+        )
 
     def _let_go(self, upstream: Upstream) -> None:
         stop, upstream.stop = upstream.stop, None
@@ -144,15 +149,12 @@ class Upstreams:
         if stop is not None:
             stop()
 
-    def _told(self, upstream: Upstream, method: str, params: Mapping[str, Any]) -> None:
-        loop = self._loop
-        if loop is None or threading.get_ident() == self._thread:
-            self._hear(upstream, method, params)
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(self._hear, upstream, method, params)
-
     def _hear(self, upstream: Upstream, method: str, params: Mapping[str, Any]) -> None:
         if method.endswith("/list_changed"):
             upstream.news += 1
+        shown = self._hide(dict(params))
         for heard in self._listeners:
-            heard(upstream, method, params)
+            heard(upstream, method, shown)
+
+    def _hide(self, value: Any) -> Any:
+        return self._host.redactor.secrets_in(value)

@@ -76,12 +76,17 @@ async def test_the_first_use_writes_a_lock_that_stays_the_same(tmp_path: Path) -
     assert names(tmp_path) == ["toolcrib.lock", "toolcrib.yaml"]
 
 
-async def test_a_host_without_a_file_remembers_while_it_runs() -> None:
+async def test_a_host_without_a_file_remembers_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     stage = two()
     async with stage.host(None) as host:
+        assert host.sources.trust.path is None
         stage["up"][0]["description"] = "Now it does something else."
         await relisted(host, stage, lambda: "up-shout" not in listed(host))
         await assert_quarantined(host, stage, "up-shout")
+    assert names(tmp_path) == []
 
 
 async def test_what_cannot_be_written_down_is_not_taken(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from mcp_http_server import event, mcp_server
 from mcp_upstreams import Link, call, context, descriptors, entered, failure, provider, until
 from toolcrib.core.link import LINK
 from toolcrib.errors import Denial, ToolcribError, ToolFailure
+from toolcrib.protocol.mcp.keys import TASKS
 
 ERAS = pytest.mark.parametrize("era", ["handshake", "modern"])
 ACCEPTED = {"action": "accept", "content": {}}
@@ -88,8 +89,10 @@ async def test_a_stream_goes_on_where_it_broke(tmp_path: Path) -> None:
         assert server.calls("resume") == 1
 
 
-async def test_a_session_that_ended_is_begun_anew_once_for_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_session_that_ended_is_begun_anew_once_for_all(tmp_path: Path, status: int) -> None:
     async with mcp_server("handshake") as server, entered(tmp_path, {"url": server.url}) as up:
+        server.forgotten = status
         server.sessions.clear()
         results = await asyncio.gather(*(call(up, "echo") for _ in range(5)))
         assert [result.output for result in results] == ["good"] * 5
@@ -323,3 +326,29 @@ async def test_a_changed_definition_is_not_what_was_decided_on(tmp_path: Path) -
             await up.execute(ctx)
         assert caught.value.reason == "definition_changed"
         assert server.calls("echo") == 0
+
+
+async def test_a_callers_own_subscription_is_told_to_that_caller(tmp_path: Path) -> None:
+    heard: list[str] = []
+    async with mcp_server("modern") as server, entered(tmp_path, {"url": server.url}) as up:
+        up.relay.watch(lambda method, _: heard.append(method))
+        await until(lambda: server.listening)
+        server.listening = None
+        link = Link(extensions={TASKS: {}})
+        token = LINK.set(link)
+        wanted = {"notifications": {"taskIds": ["t1"]}}
+        request = asyncio.ensure_future(up.relay.request("subscriptions/listen", wanted))
+        LINK.reset(token)
+        await until(lambda: server.listening)
+        stream, meta = server.listening  # type: ignore[misc]
+        told = {"taskId": "t1", "status": "completed", "_meta": meta}
+        await event(stream, {"method": "notifications/tasks", "params": told})
+        await until(lambda: len(link.told) == 2)
+        assert [method.rpartition("/")[2] for method, _ in link.told] == ["acknowledged", "tasks"]
+        assert link.told[1][1]["taskId"] == "t1"
+        assert heard == []
+        said = server.last("subscriptions/listen")[0]["_meta"]
+        assert said["io.modelcontextprotocol/clientCapabilities"] == {"extensions": {TASKS: {}}}
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        assert (await call(up, "echo")).output == "good"

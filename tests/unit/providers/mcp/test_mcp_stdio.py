@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -356,10 +357,63 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert descriptors() <= before + 1  # the loop's own may be new
 
 
-async def test_a_program_that_does_not_exist_is_said_plainly(tmp_path: Path) -> None:
-    with pytest.raises(ToolFailure, match="no-such-program-here cannot be started"):
-        async with provider(tmp_path, {"command": ["no-such-program-here"]}):
+NOT_FOUND = "on the PATH of this host. Install"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("nope", f"there is no program nope {NOT_FOUND} it, or name its path"),
+        (
+            "npx",
+            f"there is no program npx {NOT_FOUND} Node.js, which brings it, or name its path",
+        ),
+        ("./nope", "./nope cannot be started: there is no such program"),
+    ],
+)
+async def test_a_program_that_does_not_exist_is_said_plainly(
+    tmp_path: Path, program: str, words: str
+) -> None:
+    settings = {"command": [program], "env": {"PATH": str(tmp_path)}}
+    with pytest.raises(ToolFailure) as caught:
+        async with provider(tmp_path, settings):
             pass
+    assert str(caught.value) == words
+
+
+LAST_WORDS = {
+    "the last line": ("starting\nno licence key", "no licence key"),
+    "an error before its trace": (
+        "Error: Cannot find module 'x'\n    at load (loader.js:1)\n\nNode.js v24",
+        "Error: Cannot find module 'x'",
+    ),
+    "an error after its trace": (
+        "Traceback (most recent call last):\n  raise KeyError\nKeyError: 'a'",
+        "KeyError: 'a'",
+    ),
+    "what was wrong before what is right": (
+        "Unknown transport: x\nAvailable:\n- stdio",
+        "Unknown transport: x",
+    ),
+    "an error, and not what it was warned of before": (
+        "npm warn Unknown user config\nnpm error code E404\nnpm error A log is in /x",
+        "npm error code E404",
+    ),
+    "no secret": ("fatal: tok3n-value is refused", "fatal: *** is refused"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), LAST_WORDS.values(), ids=LAST_WORDS.keys())
+async def test_why_a_server_ended_is_told_as_it_said_it_itself(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    program = f"import sys; sys.stderr.write({text!r}); sys.exit(3)"
+    settings = {"command": [sys.executable, "-c", program], "env": {"TOKEN": "tok3n-value"}}
+    with pytest.raises(ToolcribError) as caught:
+        async with provider(tmp_path, settings):
+            pass
+    assert str(caught.value) == "the server ended with exit code 3"
+    assert caught.value.__notes__ == [f"it said: {said}"]
 
 
 AS_TASK = {
@@ -429,3 +483,29 @@ async def test_what_the_caller_answers_with_an_error_is_told_as_it_was(tmp_path:
         with linked(Refusing(None, elicitation={})):
             heard = json.loads((await call(up, "ask")).output)
     assert heard == {"code": -7, "message": "not now", "data": {"a": 1}}
+
+
+@ERAS
+async def test_roots_are_the_operators_or_else_the_callers(tmp_path: Path, era: str) -> None:
+    theirs = {"roots": [{"uri": "file:///caller"}]}
+    made = {"command": command(era=era)}
+
+    def heard(result: Any) -> Any:
+        found = json.loads(result.output)
+        return found[0]["who"] if era == "modern" else found
+
+    async with entered(tmp_path, {**made, "roots": ["here"]}) as up:
+        with linked(Link(theirs, roots={})) as link:
+            own = heard(await call(up, "roots"))
+        assert [root["uri"] for root in own["roots"]] == [(tmp_path / "here").as_uri()]
+        assert link.asked == []
+    async with entered(tmp_path, {**made, "grants": ["roots"]}) as up:
+        with linked(Link(theirs, roots={})):
+            assert heard(await call(up, "roots")) == theirs
+    async with entered(tmp_path, made) as up:
+        with linked(Link(theirs, roots={})) as link:
+            if era == "modern":
+                assert "cannot be asked" in (await failure(up, "roots")).message
+            else:
+                assert heard(await call(up, "roots"))["code"] == -32601
+        assert link.asked == []

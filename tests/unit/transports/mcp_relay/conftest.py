@@ -333,4 +333,4 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """The classes of this file."""
-    return SimpleNamespace(Server=Server, Endpoint=Endpoint)
+    return SimpleNamespace(Server=Server, Endpoint=Endpoint, Channel=Channel, Sink=Sink)

@@ -9,8 +9,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from toolcrib import tool
+from toolcrib import Principal, tool
 from toolcrib.core.link import LINK, UpstreamError
+from toolcrib.transports.caller import Badge
 from toolcrib.transports.mcp.changes import PAUSE, Wanted
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.watching import MOST_URIS
@@ -589,3 +590,18 @@ async def test_nothing_is_listened_to_when_nobody_is_there(start: Any, kit: Any)
     watch.close()
     watch.close()
     assert gateway.host.bus._facts == before
+
+
+async def test_a_connection_goes_on_with_newer_credentials(start: Any, kit: Any) -> None:
+    gateway = await start(kit.Server("one"))
+    before, after = gateway.caller("nan"), gateway.caller("nan")
+    after.principal = Principal("nan", attributes={"iat": 2})
+    before.badge, after.badge = Badge(), Badge()
+    connection, frames = gateway.connect(before)
+    connection.renew(after)
+    before.badge.revoked = True
+    gateway.host.register(shown)
+    await gateway.until(lambda: any(b"tools/list_changed" in frame for frame in frames))
+    assert len(gateway.changes._sights) == 1
+    connection.close()
+    assert gateway.changes._sights == {}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import json
 from typing import Any
 
 import pytest
 
-from toolcrib.core.link import UpstreamError
-from toolcrib.protocol.mcp.keys import TASKS
+from toolcrib.core.link import LINK, InputRefused, UpstreamError
+from toolcrib.protocol.mcp.keys import CAPABILITIES, TASKS, VERSION
 from toolcrib.transports.mcp import tasks
+from toolcrib.transports.mcp.asked import asked_modern
 from toolcrib.transports.mcp.faults import McpFault
+from toolcrib.transports.mcp.listening import Listening
 
 ABLE = {"extensions": {TASKS: {}}}
 
@@ -163,3 +168,115 @@ async def test_a_task_is_forgotten_when_its_time_is_over(
     with pytest.raises(McpFault, match="there is no task"):
         await gateway.modern("tasks/get", {"taskId": task}, capabilities=ABLE)
     assert gateway.dispatcher.relays.tasks._tasks == {}
+
+
+def telling_server(kit: Any, **honoured: Any) -> tuple[Any, list[Any]]:
+    """A server that tells of its tasks, and the lines on which it is listened to."""
+    server, lines = job_server(kit), []
+    numbers = itertools.count(1)
+    server.answers["tools/call"] = lambda _: {
+        "resultType": "task",
+        "taskId": f"t-{next(numbers)}",
+        "status": "working",
+    }
+
+    async def listen(params: Any) -> Any:
+        line = LINK.get()
+        lines.append(line)
+        told = honoured or params["notifications"]
+        meta = {"io.modelcontextprotocol/subscriptionId": 7}
+        acknowledged = {"notifications": told, "_meta": meta}
+        line.notify("notifications/subscriptions/acknowledged", acknowledged)
+        line.notify("notifications/tasks", {"taskId": "t-1", "status": "working", "_meta": meta})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            lines.remove(line)
+
+    server.answers["subscriptions/listen"] = listen
+    return server, lines
+
+
+async def listening(gateway: Any, kit: Any, who: Any, *names: str, able: Any = ABLE) -> Any:
+    """An open stream, and what its client was told on it."""
+    meta = {VERSION: "2026-07-28", CAPABILITIES: able}
+    wanted = {"toolsListChanged": True, "taskIds": list(names)}
+    params = {"notifications": wanted, "_meta": meta}
+    sink = kit.Sink()
+    told = Listening(asked_modern(9, "subscriptions/listen", params), who, sink)
+    await told.open(gateway.dispatcher, kit.Endpoint())
+    return told, sink.frames
+
+
+def said(frames: list[bytes]) -> list[Any]:
+    messages = [json.loads(frame) for frame in frames]
+    for message in messages:
+        assert message["params"].pop("_meta") == {"io.modelcontextprotocol/subscriptionId": 9}
+    return [(message["method"].rpartition("/")[2], message["params"]) for message in messages]
+
+
+async def test_a_client_is_told_of_its_own_tasks_under_its_own_ids(start: Any, kit: Any) -> None:
+    server, lines = telling_server(kit)
+    gateway = await start(server)
+    mine, other = [(await begin(gateway))["taskId"] for _ in range(2)]
+    bobs = (await begin(gateway, caller=gateway.caller("bob")))["taskId"]
+    stream, frames = await listening(gateway, kit, gateway.caller(), mine, bobs, "t-2", "none")
+    assert server.asked[-1][1] == {"notifications": {"taskIds": ["t-1"]}}
+    assert dict(lines[0].capabilities) == ABLE
+    done = {"taskId": "t-1", "status": "completed", "result": {"content": []}, "x-new": 1}
+    lines[0].notify("notifications/tasks", done)
+    for stranger in ({"taskId": "t-2"}, {"taskId": "t-3"}, {"taskId": ["t-1"]}, {}):
+        lines[0].notify("notifications/tasks", stranger)
+    lines[0].notify("notifications/message", {"level": "info", "data": "no"})
+    assert said(frames) == [
+        ("acknowledged", {"notifications": {"toolsListChanged": True, "taskIds": [mine]}}),
+        ("tasks", {"taskId": mine, "status": "working"}),
+        ("tasks", {**done, "taskId": mine}),
+    ]
+    with pytest.raises(InputRefused):
+        await lines[0].ask({})
+    stream.close()
+    await gateway.until(lambda: not lines)
+    assert other != mine
+
+
+async def test_who_may_not_use_the_tool_any_more_hears_nothing_of_its_task(
+    start: Any, kit: Any
+) -> None:
+    server, lines = telling_server(kit)
+    gateway = await start(server)
+    task = (await begin(gateway))["taskId"]
+    caller = gateway.caller()
+    stream, frames = await listening(gateway, kit, caller, task)
+    caller.profile = "none"
+    lines[0].notify("notifications/tasks", {"taskId": "t-1", "status": "completed"})
+    assert [method for method, _ in said(frames)] == ["acknowledged", "tasks"]
+    stream.close()
+
+
+@pytest.mark.parametrize("why", ["not declared", "not honoured", "not there"])
+async def test_what_cannot_be_told_is_not_acknowledged(start: Any, kit: Any, why: str) -> None:
+    honoured = {"toolsListChanged": True} if why == "not honoured" else {}
+    server, lines = telling_server(kit, **honoured)
+    if why == "not there":
+        del server.answers["subscriptions/listen"]
+    gateway = await start(server)
+    task = (await begin(gateway))["taskId"]
+    able = {} if why == "not declared" else ABLE
+    stream, frames = await listening(gateway, kit, gateway.caller(), task, able=able)
+    assert said(frames) == [("acknowledged", {"notifications": {"toolsListChanged": True}})]
+    await gateway.until(lambda: not lines)
+    stream.close()
+
+
+async def test_a_filter_of_tasks_that_is_none_is_refused(start: Any, kit: Any) -> None:
+    gateway = await start(job_server(kit))
+    for names in ("t-1", [1], ["t"] * 101):
+        meta = {VERSION: "2026-07-28", CAPABILITIES: ABLE}
+        params = {"notifications": {"taskIds": names}, "_meta": meta}
+        asked = asked_modern(9, "subscriptions/listen", params)
+        told = Listening(asked, gateway.caller(), kit.Sink())
+        with pytest.raises(McpFault) as caught:
+            await told.open(gateway.dispatcher, kit.Endpoint())
+        assert caught.value.code == -32602
+        told.close()
