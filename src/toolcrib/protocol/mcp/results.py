@@ -15,6 +15,8 @@ from toolcrib.protocol.mcp.keys import OF_ONE_HOP, OURS
 UPSTREAM = "mcp"
 """Under this key of a result's metadata stands what the protocol alone knows of it; under the same
 key of a failure's details, the JSON-RPC error that it was."""
+BEHIND = OURS + "behind"
+"""What another Toolcrib behind this one said."""
 FAILURE = OURS + "failure"
 METADATA = OURS + "metadata"
 TRUNCATED = OURS + "truncated"
@@ -140,13 +142,21 @@ def _unfinished(members: dict[str, Any], call_id: str) -> ToolResult:
 
 
 def _without_hop(rest: dict[str, Any]) -> None:
-    """Leave out of `_meta` what a server said about itself: the next hop says who it is."""
+    """Leave out of `_meta` what a server said about itself: the next hop says who it is. What it
+    says in our name stands apart: only we say what was refused here, or has to be approved."""
     meta: Any = rest.get("_meta")
-    if isinstance(meta, dict) and not OF_ONE_HOP.isdisjoint(cast("dict[str, Any]", meta)):
-        kept = {k: v for k, v in cast("dict[str, Any]", meta).items() if k not in OF_ONE_HOP}
-        del rest["_meta"]
-        if kept:
-            rest["_meta"] = kept
+    if not isinstance(meta, dict):
+        return
+    given = cast("dict[str, Any]", meta)
+    ours = {k: v for k, v in given.items() if k.startswith(OURS)}
+    if not ours and OF_ONE_HOP.isdisjoint(given):
+        return
+    kept = {k: v for k, v in given.items() if k not in OF_ONE_HOP and k not in ours}
+    if ours:
+        kept[BEHIND] = ours
+    del rest["_meta"]
+    if kept:
+        rest["_meta"] = kept
 
 
 def _relayed(result: ToolResult, told: Mapping[str, Any], modern: bool) -> dict[str, Any]:
