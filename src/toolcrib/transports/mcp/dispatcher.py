@@ -16,6 +16,7 @@ from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
 from toolcrib.transports.mcp.changes import Changes
 from toolcrib.transports.mcp.faults import McpFault, unknown_method
+from toolcrib.transports.mcp.line import encode
 from toolcrib.transports.mcp.relays import Relays
 from toolcrib.transports.mcp.run import Run
 from toolcrib.transports.mcp.running import Running
@@ -169,3 +170,29 @@ def _signed(asked: Asked, found: dict[str, Any]) -> dict[str, Any]:
         meta = found.get("_meta")
         found["_meta"] = {**meta, keys.SERVER: SERVER} if meta else _META
     return found
+
+
+_PLAIN = frozenset({str, int, float, bool})
+_PIECES = (
+    b'{"content":[{"type":"text","text":',
+    b'}],"structuredContent":',
+    b',"resultType":"complete","_meta":%b}' % encode(_META),
+)
+
+
+def plain_result(result: ToolResult) -> bytes | None:
+    """What `ended` comes to in the newest revision, as JSON, for a tool of ours that gave a plain
+    value and nothing else; None for any other ending."""
+    output = result.output
+    if (
+        result.error is not None
+        or type(output) not in _PLAIN
+        or result.content is not None
+        or result.truncated is not None
+        or result.metadata
+    ):
+        return None
+    value = encode(output)
+    text = value if type(output) is str else b'"%b"' % value
+    head, middle, tail = _PIECES
+    return b"".join((head, text, middle, value, tail))

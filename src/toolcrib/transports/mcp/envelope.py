@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import msgspec
+
+from toolcrib.core.jsontext import MAX_DEPTH
 from toolcrib.core.principal import Principal
 from toolcrib.pipeline.plan import Plan
 from toolcrib.protocol.jsonrpc import Request
@@ -21,6 +24,7 @@ from toolcrib.transports.mcp.asked import (
     unsupported,
 )
 from toolcrib.transports.mcp.faults import McpFault
+from toolcrib.transports.mcp.line import encode
 from toolcrib.transports.service import Service
 
 BOTH = b"application/json, text/event-stream"
@@ -78,39 +82,61 @@ def read_modern(head: Mapping[bytes, bytes], read: Request) -> Asked:
     return asked
 
 
-def usual_call(head: Mapping[bytes, bytes], value: dict[str, Any]) -> Asked | None:
+class _Meta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """`_meta` as nearly every client writes it; anything else is looked at closely."""
+
+    version: str = msgspec.field(name=keys.VERSION)
+    capabilities: dict[str, Any] = msgspec.field(name=keys.CAPABILITIES)
+    client: dict[str, Any] | None = msgspec.field(name=keys.CLIENT, default=None)
+
+
+class _Params(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    name: str
+    arguments: dict[str, Any]
+    meta: _Meta = msgspec.field(name="_meta")
+
+
+class _Call(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["tools/call"]
+    params: _Params
+
+
+_decode_call = msgspec.json.Decoder(_Call).decode
+
+
+def usual_call(head: Mapping[bytes, bytes], body: bytes) -> Asked | None:
     """A modern `tools/call` as nearly every client writes it, whose headers fit its body; None for
-    any other shape, which `read_modern` looks at closely."""
-    name_of_it, params = value.get("id"), value.get("params")
-    if len(value) != 4 or value.get("jsonrpc") != "2.0" or type(params) is not dict:
+    any other shape, which `read_modern` looks at closely. Why the text is then strict JSON,
+    `http.body.quickly` says."""
+    if b"\\u" in body or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         return None
-    given = cast("dict[str, Any]", params)
-    meta, name = given.get("_meta"), given.get("name")
-    if type(meta) is not dict or type(name) is not str or type(name_of_it) not in (int, str):
+    try:
+        call = _decode_call(body)
+        if body.count(b'"') != encode(call).count(b'"'):
+            return None
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
-    said = cast("dict[str, Any]", meta)
-    capabilities, client = said.get(keys.CAPABILITIES), said.get(keys.CLIENT)
-    fits = (
-        head.get(_VERSION) == _LATEST
-        and said.get(keys.VERSION) == LATEST
-        and head.get(b"mcp-method") == b"tools/call"
-        and head.get(b"mcp-name") == name.encode()
-        and name.isascii()
-        and not name.startswith("=?")
-        and type(capabilities) is dict
-        and (client is None or type(client) is dict)
-        and len(said) == (2 if client is None else 3)
-    )
-    if not fits:
+    params = call.params
+    name, meta = params.name, params.meta
+    if (
+        head.get(_VERSION) != _LATEST
+        or meta.version != LATEST
+        or head.get(b"mcp-method") != b"tools/call"
+        or head.get(b"mcp-name") != name.encode()
+        or not name.isascii()
+        or name.startswith("=?")
+    ):
         return None
     return Asked(
-        name_of_it,
+        call.id,
         "tools/call",
-        given,
+        {"name": name, "arguments": params.arguments},
         era="modern",
         version=LATEST,
-        capabilities=cast("dict[str, Any]", capabilities),
-        client=cast("dict[str, Any] | None", client),
+        capabilities=meta.capabilities,
+        client=meta.client,
     )
 
 

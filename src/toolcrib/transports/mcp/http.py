@@ -20,7 +20,7 @@ from toolcrib.transports.http.answers import JSON_HEAD, Headers, encode, extra, 
 from toolcrib.transports.http.body import check_type, quickly, read_body, strict
 from toolcrib.transports.http.exchange import DONE, Exchange
 from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake
-from toolcrib.transports.mcp.dispatcher import Dispatcher
+from toolcrib.transports.mcp.dispatcher import Dispatcher, plain_result
 from toolcrib.transports.mcp.envelope import (
     BOTH,
     Params,
@@ -149,16 +149,10 @@ class McpDoor:
         answered already; None for anything else."""
         if len(body) > self._service.settings.http.max_body or head.get(b"accept") != BOTH:
             return None
-        value: Any = quickly(body)
-        if type(value) is not dict:
-            return None
-        message = cast("dict[str, Any]", value)
-        if message.get("method") != "tools/call":
-            return None
         receive: Any = exchange.receive
         send: Any = exchange.send
         web = Web(head, exchange, receive, send, exchange.transport.abort)
-        asked = usual_call(head, message)
+        asked = usual_call(head, body)
         try:
             seated = self.seat(caller, endpoint)
             if asked is not None:
@@ -166,8 +160,11 @@ class McpDoor:
                 return self._at_once(seated, endpoint, asked, web, exchange)
         except (Fault, McpFault):
             return None  # said where everything is
-        read = jsonrpc.message(message)
-        if type(read) is not Request or read.id is None:
+        value: Any = quickly(body)
+        if type(value) is not dict:
+            return None
+        read = jsonrpc.message(cast("dict[str, Any]", value))
+        if type(read) is not Request or read.id is None or read.method != "tools/call":
             return None
         return self._request(seated, endpoint, web, read)
 
@@ -189,6 +186,9 @@ class McpDoor:
         self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
     ) -> tuple[int, bytes]:
         try:
+            plain = plain_result(result)
+            if plain is not None:
+                return 200, jsonrpc.result(asked.id, plain)
             found = self.dispatcher.ended(caller, endpoint, asked, result)
             return 200, jsonrpc.result(asked.id, encode(found))
         except McpFault as fault:
