@@ -88,7 +88,11 @@ async def _served(document: dict[str, Any]) -> AsyncIterator[tuple[str, list[str
     seen: list[str] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        except asyncio.IncompleteReadError:  # a host that stopped before it asked
+            writer.close()
+            return
         seen.append(head)
         body = json.dumps(document).encode()
         tag = f'"{hash(body)}"'

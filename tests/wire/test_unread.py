@@ -62,8 +62,10 @@ def frame(message: object) -> bytes:
 
 def answering() -> int:
     """How many requests are being answered."""
-    names = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
-    return sum(name.endswith("run_asgi") for name in names)
+    coroutines = [task.get_coro() for task in asyncio.all_tasks()]
+    # A task that stood by runs its work inside of a coroutine of its own.
+    works = [getattr(each, "_work", each) for each in coroutines]
+    return sum(getattr(work, "__qualname__", "").endswith("run_asgi") for work in works)
 
 
 async def until(check: Callable[[], object]) -> None:

@@ -63,7 +63,8 @@ class _StandIns:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
-        self._next: _StandIn | None = None
+        # Always one of them: how many tasks there are says nothing about what was done before.
+        self._next: _StandIn | None = _StandIn(self._loop)
 
     def start(self, work: Work) -> Task[None] | None:
         """Run the work until it waits; then gives the task that it goes on as."""
@@ -85,7 +86,7 @@ class _StandIns:
             _leave(loop, task)
             if before is not None:
                 _enter(loop, before)
-        self._next = None
+        self._next = _StandIn(loop)
         made.take_over(work, context, waiting)
         return task
 

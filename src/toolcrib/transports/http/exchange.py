@@ -33,28 +33,30 @@ class Exchange(RequestResponseCycle):
     gone: Callable[[], object] | None = None
     """Told when the client goes away before its answer."""
 
+    # What uvicorn sets on every one, and what hardly any request changes.
+    access_log = False
+    disconnected = False
+    waiting_for_100_continue = False
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding: bool | None = None
+    expected_content_length = 0
+
     def __init__(
         self, connection: HttpToolsProtocol, scope: Any, *, expects: bool, keep_alive: bool
     ) -> None:
-        # The same as uvicorn's own, without passing each of them by name: this is on the path of
-        # every request.
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow
         self.logger = connection.logger
         self.access_logger = connection.access_logger
-        self.access_log = False
         self.default_headers = connection.server_state.default_headers
         self.on_response = connection.on_response_complete
-        self.disconnected = False
         self.keep_alive = keep_alive
-        self.waiting_for_100_continue = expects
         self.body = bytearray()
-        self.more_body = True
-        self.response_started = False
-        self.response_complete = False
-        self.chunked_encoding = None
-        self.expected_content_length = 0
+        if expects:
+            self.waiting_for_100_continue = True
 
     @cached_property
     def message_event(self) -> asyncio.Event:  # pyright: ignore[reportIncompatibleVariableOverride]
