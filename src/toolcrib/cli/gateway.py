@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NAMED = 8
 """Tools that are named at the start; of more only the number is told."""
-_TURN = 0.0005
+_TURN = 0.002
 """Seconds that a thread keeps the interpreter while another one wants it."""
 _UNSAID = frozenset({"host.started", "host.stopped", "catalog.changed"})
 """What the operator knows, or can ask for."""
@@ -81,7 +81,7 @@ class Gateway:
             )
 
         # The trail is written in a thread. Asked for the interpreter, that gives it back this soon;
-        # by default, whoever calls meanwhile would wait ten times as long.
+        # by default, whoever calls meanwhile would wait more than twice as long.
         sys.setswitchinterval(_TURN)
         try:
             hidden = self._log.starting(lambda line: host.redactor.text(line))
