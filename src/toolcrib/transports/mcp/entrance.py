@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -43,9 +43,9 @@ class Entrance:
         head: Mapping[bytes, bytes],
         body: bytes,
         exchange: Exchange,
-    ) -> Coroutine[Any, Any, None] | None:
-        """The work of a plain call at an address that is known; None for anything else, which is
-        looked at closely."""
+    ) -> Any:
+        """The work of a plain call at an address that is known, or `DONE`; None for anything else,
+        which is looked at closely."""
         endpoint = self._known.get(raw_path)
         if endpoint is None or not self._service.settings.mcp.enabled:
             return None
