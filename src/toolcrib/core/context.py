@@ -70,6 +70,8 @@ class ToolContext:
     tool: str
     arguments: dict[str, Any]
     """The validated arguments with defaults filled in. A gate must not change them."""
+    encoded: bytes = b""
+    """The arguments as JSON; empty in a context that was built by hand."""
     spec: ToolSpec | None
     principal: Principal
     session: SessionInfo | None

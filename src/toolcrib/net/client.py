@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import ssl
 
     from toolcrib.net.connections import Resolve
+    from toolcrib.net.quick import Place
     from toolcrib.net.streaming import Answer
+    from toolcrib.net.url import Url
     from toolcrib.net.wire import Wire
 
 DEFAULT_LIMITS = Limits()
@@ -101,6 +103,12 @@ class Client:
             sending.open = False
             request = redirected(request, stream.status, location)
         raise _too_far(request, limits)
+
+    def place(self, url: Url, guard: Guard) -> Place | None:
+        """The kept connections to a server, for requests whose bytes are known; None where the
+        library for it is missing. Raises `Denial`."""
+        guard.check(url)
+        return self._loaded().place(url, guard.private)
 
     def _loaded(self) -> Wire:
         if self._wire is None:

@@ -55,6 +55,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return not self.repeatable and self.method not in SAFE
 
     @property
+    def expects_body(self) -> bool:
+        """Whether the length that its answer states is that of a body which follows."""
+        return self.method != "HEAD"
+
+    @property
     def words(self) -> str:
         """How messages name it; without the query, which may hold credentials."""
         return f"{self.method} {self.url.without_query}"

@@ -51,13 +51,21 @@ class QuickConnections:
         if connection is None:
             connection = await self._connect(pool, idle, request.url, private, limits)
         sending.open = sending.open or request.acts
-        stream = connection.send(request, head)
+        stream = connection.send(request, head + request.body if request.body else head)
         try:
             await stream.begun()
         except BaseException:
             stream.close()
             raise
         return stream
+
+    def place(self, url: Url, private: Private) -> Place:
+        """Where requests to one URL go, from the loop that runs now."""
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            pool = self._pools[loop] = _Pool()
+        return Place(pool, pool.idle(url, private))
 
     async def aclose(self) -> None:
         """Close every connection; those of other loops that still run, over there."""
@@ -122,6 +130,20 @@ class QuickConnections:
         return self._tls
 
 
+class Place:
+    """The kept connections to one server, for who knows what it wants to send to it."""
+
+    def __init__(self, pool: _Pool, idle: _Idle) -> None:
+        self._pool = pool
+        self._idle = idle
+
+    def send(self, request: Request, data: bytes) -> QuickStream | None:
+        """Send a request on a connection that is there; None when there is none at the moment.
+        `data` is the whole of it, head and body."""
+        connection = self._pool.take(self._idle)
+        return None if connection is None else connection.send(request, data)
+
+
 class _Pool:
     """The connections of one loop."""
 
@@ -172,7 +194,8 @@ class _Pool:
             connection.close()
 
 
-def _head(request: Request) -> bytes:
+def lines_of(request: Request) -> bytes:
+    """The head of a request but for the length of its body, which follows."""
     lines = [f"{request.method} {request.url.target} HTTP/1.1", f"Host: {request.url.authority}"]
     given = request.headers
     for name, value in given.items():
@@ -181,10 +204,15 @@ def _head(request: Request) -> bytes:
         lines.append(f"{name}: {value}")
     names = {name.lower() for name in given}
     lines += [f"{k}: {v}" for k, v in DEFAULT_HEADERS.items() if k.lower() not in names]
-    if request.body is not None or request.method not in SAFE:
-        lines.append(f"Content-Length: {len(request.body or b'')}")
-    lines.append("\r\n")
+    lines.append("")
     try:
         return "\r\n".join(lines).encode("latin-1")
     except UnicodeEncodeError:
         raise Denial("url_not_allowed", "a header holds characters that it cannot carry") from None
+
+
+def _head(request: Request) -> bytes:
+    lines = lines_of(request)
+    if request.body is not None or request.method not in SAFE:
+        return b"%bContent-Length: %d\r\n\r\n" % (lines, len(request.body or b""))
+    return lines + b"\r\n"

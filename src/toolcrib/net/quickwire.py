@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import httptools
 
@@ -17,6 +16,7 @@ _MOST_HEAD = 64 * 1024
 """Bytes of the head of an answer."""
 _MOST_HELD = 1 << 20
 """Bytes of a body that wait for their reader before the server has to."""
+_UNUSUAL = frozenset(("transfer-encoding", "content-encoding", "upgrade"))
 _LINGER = 1.0
 """Seconds for an answer to end by itself, so that its connection can be kept."""
 
@@ -34,7 +34,9 @@ class QuickConnection(asyncio.Protocol):
         self._ended = ended
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
+        """What reads the answer, if it has to be read closely."""
         self._stream: QuickStream | None = None
+        self._usual: _Usual | None = None
         self.since = 0.0
         """When it became idle."""
 
@@ -48,12 +50,12 @@ class QuickConnection(asyncio.Protocol):
         """What reads the answer."""
         return self._parser
 
-    def send(self, request: Request, head: bytes) -> QuickStream:
-        """Send a request; the answer's head is still to be waited for."""
+    def send(self, request: Request, data: bytes) -> QuickStream:
+        """Send a request as `data` has it; the answer's head is still to be waited for."""
         stream = self._stream = QuickStream(self, request)
-        self._parser = httptools.HttpResponseParser(stream)
+        self._parser = None
         transport = cast("asyncio.Transport", self._transport)
-        transport.write(head + request.body if request.body else head)
+        transport.write(data)
         return stream
 
     def pause(self) -> None:
@@ -83,8 +85,17 @@ class QuickConnection(asyncio.Protocol):
         if stream is None:  # nobody asked
             self.close()
             return
+        parser, usual = self._parser, self._usual
+        if parser is None:
+            if usual is not None and usual.fits(data):
+                self._stream = None
+                stream.take(usual, data)
+                self._idle(self)
+                return
+            parser = self._parser = httptools.HttpResponseParser(stream)
+            usual = None
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             stream.fail("does not answer in HTTP")
             self.close()
@@ -96,6 +107,7 @@ class QuickConnection(asyncio.Protocol):
             self._stream = None
             stream.unpause()
             if stream.keep and self.open:
+                self._usual = _usual(stream, data)
                 self._idle(self)
             else:
                 self.close()
@@ -114,51 +126,82 @@ class QuickConnection(asyncio.Protocol):
         self._ended(self)
 
 
+class _Usual(NamedTuple):
+    """An answer that came in one piece. The next one on the connection mostly has the same head;
+    equal bytes mean the same, and need not be parsed again."""
+
+    head: bytes
+    size: int
+    """Bytes of the whole answer."""
+    headers: dict[str, str]
+
+    def fits(self, data: bytes) -> bool:
+        return len(data) == self.size and data.startswith(self.head)
+
+
+def _usual(stream: QuickStream, data: bytes) -> _Usual | None:
+    """What to expect the next time."""
+    length = stream.headers.get("content-length", "")
+    end = data.find(b"\r\n\r\n") + 4
+    if (
+        stream.status != 200
+        or not length.isdigit()
+        or end + int(length) != len(data)
+        or not stream.request.expects_body
+        or not _UNUSUAL.isdisjoint(stream.headers)
+    ):
+        return None
+    return _Usual(data[:end], len(data), stream.headers)
+
+
 class QuickStream:
     """An `Answer` that a quick connection reads."""
 
-    __slots__ = (
-        "_bare",
-        "_closed",
-        "_connection",
-        "_failed",
-        "_head",
-        "_head_done",
-        "_held",
-        "_named",
-        "_paused",
-        "_pieces",
-        "_unheard",
-        "_waiter",
-        "headers",
-        "keep",
-        "request",
-        "status",
-        "whole",
-    )
+    # Most answers come whole, so the defaults stand on the class.
+    status = 0
+    headers: dict[str, str]
+    """Names in lower case."""
+    whole = False
+    """Whether all of it has come."""
+    keep = False
+    """Whether the connection can be used again."""
+    _held = 0
+    _head = 0
+    _named = 0
+    _head_done = False
+    _bare = False
+    """Whether the body ends with the connection."""
+    _paused = False
+    _closed = False
+    _unheard = False
+    """Whether nobody reads what still comes."""
+    _failed: str | None = None
+    _waiter: asyncio.Future[None] | None = None
 
     def __init__(self, connection: QuickConnection, request: Request) -> None:
         self.request = request
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        """Names in lower case."""
-        self.whole = False
-        """Whether all of it has come."""
-        self.keep = False
-        """Whether the connection can be used again."""
+        self.headers = {}
         self._connection = connection
-        self._pieces: deque[bytes] = deque()
-        self._held = 0
-        self._head = self._named = 0
-        self._head_done = False
-        self._bare = False
-        """Whether the body ends with the connection."""
-        self._paused = False
-        self._closed = False
-        self._unheard = False
-        """Whether nobody reads what still comes."""
-        self._failed: str | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._pieces: list[bytes] = []
+
+    def take(self, usual: _Usual, data: bytes) -> None:
+        """The whole answer is here, and its head is known."""
+        self.status = 200
+        self.headers = usual.headers
+        self.keep = self.whole = self._head_done = True
+        body = data[len(usual.head) :]
+        if body:
+            self._pieces.append(body)
+            self._held = len(body)
+        self._wake()
+
+    @property
+    def all_there(self) -> bytes | None:
+        """The body, if it came whole and as it is; else it has to be read."""
+        pieces = self._pieces
+        if not self.whole or len(pieces) != 1 or "content-encoding" in self.headers:
+            return None
+        return pieces[0]
 
     @property
     def content_type(self) -> str:
@@ -176,7 +219,7 @@ class QuickStream:
             if self.whole:
                 return b""
             await self._more()
-        piece = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
+        piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._held = 0
         self.unpause()

@@ -22,6 +22,9 @@ except ImportError:  # httptools comes with the extra `serve`; it goes without, 
 if TYPE_CHECKING:
     import ssl
 
+    from toolcrib.net.quick import Place
+    from toolcrib.net.url import Url
+
 _Times = tuple[float | None, float, float | None]
 _KEPT = 100
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
@@ -102,6 +105,10 @@ class Wire:
         except _FAILURES as error:
             raise _failure(request, error) from error
         return Stream(request, reply, _headers(reply), _failure)
+
+    def place(self, url: Url, private: Private) -> Place | None:
+        """The kept connections to a server, where they are ours."""
+        return None if self._quick is None else self._quick.place(url, private)
 
     def _timeout(self, times: _Times) -> aiohttp.ClientTimeout:
         made = self._timeouts.get(times)

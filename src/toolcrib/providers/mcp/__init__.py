@@ -5,6 +5,7 @@
 - `upstream` (the server, across conversations), `connecting` and `greeting` (from settings to a
   conversation, in the server's era), `session` (one conversation), `exchange` (one request),
   `asking` (what the server wants to know from callers), `listening` (what it says of changes).
-- Wires: `http`; `shared` for those with one channel for everything, over `stdio` or `old_sse`.
+- Wires: `http`, and `direct` for plain calls over it; `shared` for those with one channel for
+  everything, over `stdio` or `old_sse`.
 - `signing` and `oauth`: who we are to the server.
 """

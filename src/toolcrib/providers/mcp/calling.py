@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from time import monotonic
 from typing import Any, cast
 
 from toolcrib.core.context import ToolContext
-from toolcrib.core.link import LINK, CallerLink, UpstreamError
+from toolcrib.core.link import LINK, UpstreamError
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ToolFailure
 from toolcrib.protocol.mcp.headers import Mirror, param_headers
 from toolcrib.protocol.mcp.results import from_result, upstream_failure
-from toolcrib.providers.mcp.exchange import Behalf, Exchange, Lost, Told
+from toolcrib.providers.mcp.exchange import Behalf, Lost
 from toolcrib.providers.mcp.upstream import Upstream
 
 _EVERY = 0.05
@@ -23,7 +25,18 @@ async def call_tool(
     upstream: Upstream, spec: ToolSpec, ctx: ToolContext, mirrored: tuple[Mirror, ...]
 ) -> Any:
     """Run the tool. What the server answers is given back as it came."""
-    params = {"name": spec.config["tool"], "arguments": ctx.arguments}
+    tool, definition = spec.config["tool"], spec.config["definition"]
+    if not mirrored and "execution" not in definition:
+        behalf = _Call(ctx)
+        try:
+            raw = await upstream.call(tool, ctx, behalf, repeatable=spec.repeatable)
+        except UpstreamError as error:
+            raise upstream_failure(error) from error
+        except asyncio.CancelledError:
+            behalf.stopped(spec)
+            raise
+        return from_result(raw, ctx.call_id)
+    params = {"name": tool, "arguments": ctx.arguments}
     try:
         headers = param_headers(mirrored, ctx.arguments) if mirrored else None
     except ValueError as error:
@@ -48,14 +61,7 @@ async def _ask(
     ctx: ToolContext,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    link = LINK.get()
-    last: Exchange | None = None
-
-    def sent(exchange: Exchange) -> None:
-        nonlocal last
-        last = exchange
-
-    behalf = Behalf(link, _teller(ctx, link), ctx.waiting, sent)
+    behalf = _Call(ctx)
     try:
         return await upstream.send(
             method, params, behalf, repeatable=spec.repeatable, headers=headers
@@ -63,10 +69,37 @@ async def _ask(
     except UpstreamError as error:
         raise upstream_failure(error) from error
     except asyncio.CancelledError:
-        # The server was told, and may not have heard in time.
-        if last is not None and last.sent and not last.answered and not spec.repeatable:
-            ctx.still_running = True
+        behalf.stopped(spec)
         raise
+
+
+class _Call(Behalf):
+    """The call of a tool: its caller is told and asked what the server says and wants to know."""
+
+    heard = True
+    _due = 0.0
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self.link = LINK.get()
+        self._ctx = ctx
+
+    def told(self, method: str, params: dict[str, Any]) -> None:
+        """Pass on what the server says; steps of progress are written down, but not each."""
+        if self.link is not None:
+            self.link.notify(method, {k: v for k, v in params.items() if k != "progressToken"})
+        if method == "notifications/progress" and monotonic() >= self._due:
+            self._due = monotonic() + _EVERY
+            message = params.get("message")
+            self._ctx.progress(_fraction(params), message if isinstance(message, str) else None)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """The clock of the call stands still meanwhile."""
+        return self._ctx.waiting()
+
+    def stopped(self, spec: ToolSpec) -> None:
+        """It was cancelled: the server was told, and may not have heard in time."""
+        if self.unanswered and not spec.repeatable:
+            self._ctx.still_running = True
 
 
 def _only_as_task(spec: ToolSpec, upstream: Upstream) -> bool:
@@ -100,22 +133,6 @@ async def _as_task(
     except asyncio.CancelledError:
         upstream.send_aside("tasks/cancel", {"taskId": name})
         raise
-
-
-def _teller(ctx: ToolContext, link: CallerLink | None) -> Told:
-    loop = asyncio.get_running_loop()
-    due = 0.0
-
-    def told(method: str, params: dict[str, Any]) -> None:
-        nonlocal due
-        if link is not None:
-            link.notify(method, {k: v for k, v in params.items() if k != "progressToken"})
-        if method == "notifications/progress" and loop.time() >= due:
-            due = loop.time() + _EVERY
-            message = params.get("message")
-            ctx.progress(_fraction(params), message if isinstance(message, str) else None)
-
-    return told
 
 
 def _fraction(params: Mapping[str, Any]) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -41,22 +40,49 @@ class Refused(ToolcribError):
         request."""
 
 
-@dataclass(frozen=True, slots=True)
 class Behalf:
-    """Whose request it is."""
+    """Whose request it is, and how far it got."""
 
-    link: CallerLink | None = None
-    """Who is asked when the server wants to know something; None when nobody can be."""
-    told: Told | None = None
-    """Called with notifications that belong to the request."""
-    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered while somebody is asked: that time is not the tool's."""
-    sent: Callable[[Exchange], None] | None = None
-    """Given each exchange, which knows whether the server may have got the request."""
+    heard = False
+    """Whether somebody hears notifications that belong to the request."""
+    _told: Told | None = None
+    _last: Exchange | None = None
+    _before = False
+
+    def __init__(self, link: CallerLink | None = None, told: Told | None = None) -> None:
+        self.link = link
+        """Who is asked when the server wants to know something; None when nobody can be."""
+        if told is not None:
+            self._told = told
+            self.heard = True
+
+    def told(self, method: str, params: dict[str, Any]) -> None:
+        """A notification that belongs to the request."""
+        if self._told is not None:
+            self._told(method, params)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Entered while somebody is asked: that time is not the tool's."""
+        return nullcontext()
+
+    def note(self, exchange: Exchange) -> None:
+        """Another round of the request begins."""
+        self._before = self.sent
+        self._last = exchange
+
+    @property
+    def sent(self) -> bool:
+        """Whether the server may have got any of it."""
+        return self._before or (self._last is not None and self._last.sent)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the server may have got the last round and did not answer."""
+        return self._last is not None and self._last.sent and not self._last.answered
 
 
 OURS = Behalf()
-"""A request that the provider makes for itself."""
+"""A request that the provider makes for itself, and of which nobody asks how far it got."""
 
 
 class Exchange:

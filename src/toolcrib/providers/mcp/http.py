@@ -11,6 +11,7 @@ from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.net.client import Client
 from toolcrib.net.exchange import Limits, Request, Sending
 from toolcrib.net.guard import Guard
+from toolcrib.net.quick import Place
 from toolcrib.net.streaming import Answer
 from toolcrib.net.url import Url
 from toolcrib.protocol import jsonrpc
@@ -126,6 +127,29 @@ class HttpWire:
             except (ToolcribError, TimeoutError) as error:
                 _log.debug("provider %s: its session was not ended: %s", self._name, error)
 
+    def place(self) -> Place | None:
+        """The kept connections to a modern server to which requests can be sent as they are: who
+        we are to it stands fast. Raises `Denial`."""
+        if not self._modern or self._signer.fixed is None:
+            return None
+        return self._client.place(self._url, self._guard)
+
+    def request(self, exchange: Exchange) -> Request:
+        """A request as it is sent, but for its body."""
+        headers = {**self._headers(exchange), **(self._signer.fixed or {})}
+        return Request(method="POST", url=self._url, headers=headers)
+
+    def read(self, body: bytes, content_type: str, exchange: Exchange) -> dict[str, Any]:
+        """The result that a body holds."""
+        if content_type != "application/json":
+            text = f"the server answered {exchange.method} with {content_type or 'nothing'}"
+            raise Nonsense(text[:200])
+        return self._found(messages_of(body, self._limit), exchange)
+
+    async def answer(self, stream: Answer, exchange: Exchange) -> dict[str, Any]:
+        """The result that an answer holds, whose head is there."""
+        return await self._answer(stream, exchange, None)
+
     # Requests.
 
     def _plain(self) -> dict[str, str]:
@@ -202,10 +226,12 @@ class HttpWire:
             body = await self._body(stream)
         finally:
             stream.finish() if exchange.answered else stream.close()
-        if stream.content_type != "application/json":
-            text = f"the server answered {exchange.method} with {stream.content_type or 'nothing'}"
-            raise Nonsense(text[:200])
-        for message in await self._messages(body):
+        if len(body) <= IN_THREAD or stream.content_type != "application/json":
+            return self.read(body, stream.content_type, exchange)
+        return self._found(await self._messages(body), exchange)
+
+    def _found(self, messages: list[Message], exchange: Exchange) -> dict[str, Any]:
+        for message in messages:
             if isinstance(message, Response) and message.id == exchange.id:
                 exchange.answered = True
                 return result_of(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from toolcrib.core.link import Era, UpstreamError
@@ -47,8 +47,9 @@ class Session:
         self.lost: str | None = None
         """Why there is no connection any more."""
         self._changed = changed
-        self._ids = itertools.count(1)
-        self._flights: dict[int, Exchange] = {}
+        self.ids = itertools.count(1)
+        self.flights: dict[int, Exchange] = {}
+        """Requests that are not answered."""
         self._watchers: list[Watcher] = []
         self._answering: dict[Any, asyncio.Task[None]] = {}
 
@@ -68,7 +69,7 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether requests are in flight."""
-        return bool(self._flights)
+        return bool(self.flights)
 
     def met(self, era: Era, version: str, capabilities: object, server: object) -> None:
         """The greeting is over."""
@@ -87,12 +88,17 @@ class Session:
         params: Mapping[str, Any],
         behalf: Behalf = OURS,
         headers: Mapping[str, str] | None = None,
+        first: Awaitable[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """The result of a request, after as many rounds of questions as the server needs."""
+        """The result of a request, after as many rounds of questions as the server needs. `first`
+        is the first round's, where that is under way already."""
         asked = params
         for number in range(_ROUNDS + 1):
             try:
-                raw = await self.request(method, asked, behalf, headers=headers)
+                if first is not None:
+                    raw, first = await first, None
+                else:
+                    raw = await self.request(method, asked, behalf, headers=headers)
             except UpstreamError as error:
                 self.asking.check_error(error, behalf.link)
                 raise
@@ -127,7 +133,7 @@ class Session:
             raise Lost(self.lost)
         if self.era == "modern":
             version = version or self.version
-        number = next(self._ids)
+        number = next(self.ids)
         exchange = Exchange(
             number,
             method,
@@ -136,20 +142,20 @@ class Session:
             headers=headers,
             version=version,
         )
-        if behalf.sent is not None:
-            behalf.sent(exchange)
-        self._flights[number] = exchange
+        if behalf is not OURS:
+            behalf.note(exchange)
+        self.flights[number] = exchange
         try:
             return await self.wire.ask(exchange)
         finally:
-            del self._flights[number]
+            del self.flights[number]
 
     def _with_meta(
         self, params: Mapping[str, Any], behalf: Behalf, token: int, version: str | None
     ) -> dict[str, Any]:
         made, link = dict(params), behalf.link
         meta: dict[str, Any] = {} if link is None else dict(link.meta)
-        if behalf.told is not None:
+        if behalf.heard:
             meta[keys.PROGRESS] = token
         if version is not None:
             meta[keys.VERSION] = version
@@ -192,7 +198,7 @@ class Session:
                 return
             exchange = callers[0] if callers else None
         its_own = method in _OF_A_REQUEST or stream is not None
-        if its_own and exchange is not None and exchange.behalf.told is not None:
+        if its_own and exchange is not None and exchange.behalf.heard:
             exchange.behalf.told(method, told)
             return
         if method != "notifications/progress":
@@ -255,18 +261,16 @@ class Session:
             task.cancel()
         exchange = self._flight(id)
         if exchange is not None and exchange.method == "subscriptions/listen":
-            told = exchange.behalf.told
-            if told is not None:
-                told("notifications/cancelled", {})
+            exchange.behalf.told("notifications/cancelled", {})
 
     def _flight(self, id: Any) -> Exchange | None:
-        return self._flights.get(id) if type(id) is int else None
+        return self.flights.get(id) if type(id) is int else None
 
     def _callers(self) -> list[Exchange]:
         """Requests that somebody waits for, one of each caller; those of ours are left out."""
         found: dict[int, Exchange] = {}
-        for each in self._flights.values():
-            if each.behalf.told is not None and each.method not in _STANDING:
+        for each in self.flights.values():
+            if each.behalf.heard and each.method not in _STANDING:
                 # Who has no line is somebody too: what is meant for it is not another's.
                 link = each.behalf.link
                 found.setdefault(id(each if link is None else link), each)

@@ -25,6 +25,11 @@ class Signer:
         self._fixed = dict(fixed)
         self._credentials = credentials
 
+    @property
+    def fixed(self) -> Mapping[str, str] | None:
+        """What every request carries, if it is always the same."""
+        return self._fixed if self._credentials is None else None
+
     async def headers(self) -> dict[str, str]:
         """What every request carries."""
         if self._credentials is None:

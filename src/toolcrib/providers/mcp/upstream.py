@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
 
+from toolcrib.core.context import ToolContext
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.providers.mcp.connecting import Connector
-from toolcrib.providers.mcp.exchange import OURS, Behalf, Exchange, Lost, Refused
+from toolcrib.providers.mcp.direct import Direct, direct_to
+from toolcrib.providers.mcp.exchange import Behalf, Lost, Refused
 from toolcrib.providers.mcp.listening import Listener
 from toolcrib.providers.mcp.session import Session
 
@@ -29,6 +30,7 @@ class Upstream:
         self._name = name
         self._connector = connector
         self._session: Session | None = None
+        self._direct: Direct | None = None
         self._listener: Listener | None = None
         self._turn = asyncio.Lock()
         self._watchers: list[Callable[[str, Mapping[str, Any]], None]] = []
@@ -49,6 +51,7 @@ class Upstream:
         for told in self._watchers:
             session.watch(told)
         self._session = session
+        self._direct = direct_to(session)
         if session.era == "modern":
             self._listener = Listener(session)
             await self._listener.start()
@@ -63,6 +66,7 @@ class Upstream:
             await asyncio.gather(*aside, return_exceptions=True)
         listener, self._listener = self._listener, None
         session, self._session = self._session, None
+        self._direct = None
         if listener is not None:
             await listener.aclose()
         if session is not None:
@@ -91,7 +95,7 @@ class Upstream:
         self,
         method: str,
         params: Mapping[str, Any],
-        behalf: Behalf = OURS,
+        behalf: Behalf | None = None,
         *,
         repeatable: bool,
         headers: Mapping[str, str] | None = None,
@@ -102,27 +106,37 @@ class Upstream:
         Raises `UpstreamError`, or `ToolFailure`: `outcome_unknown` when it was sent, may not be
         repeated, and the connection broke.
         """
-        rounds: list[Exchange] = []
-
-        def noted(exchange: Exchange) -> None:
-            rounds.append(exchange)
-            if behalf.sent is not None:
-                behalf.sent(exchange)
-
-        watched = replace(behalf, sent=noted)
+        mine = Behalf() if behalf is None else behalf
         for again in (True, False):
             session = await self._held()
             try:
-                return await session.converse(method, params, watched, headers)
+                return await session.converse(method, params, mine, headers)
             except Refused as error:
                 if not error.gone or not again:
                     raise _refused(error) from error
                 await self._anew(session)
             except Lost as error:
-                begun = any(exchange.sent for exchange in rounds)
+                begun = mine.sent
                 if begun or not again or session.lost is not None:
                     raise _broken(error, begun=begun, repeatable=repeatable) from error
         raise AssertionError("the second round ends it")
+
+    async def call(
+        self, tool: str, ctx: ToolContext, behalf: Behalf, *, repeatable: bool
+    ) -> dict[str, Any]:
+        """The same for a plain call of a tool. Most servers are reached the short way."""
+        direct = self._direct
+        begun = None if direct is None else direct.begin(tool, ctx, behalf)
+        params = {"name": tool, "arguments": ctx.arguments}
+        try:
+            if direct is not None and begun is not None:
+                return await direct.session.converse("tools/call", params, behalf, None, begun)
+        except Refused as error:
+            raise _refused(error) from error
+        except Lost as error:
+            if behalf.sent:
+                raise _broken(error, begun=True, repeatable=repeatable) from error
+        return await self.send("tools/call", params, behalf, repeatable=repeatable)
 
     def send_aside(self, method: str, params: Mapping[str, Any]) -> None:
         """Send what nobody waits for, and whose failure changes nothing."""

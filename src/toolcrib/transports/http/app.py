@@ -15,12 +15,13 @@ from toolcrib.transports.http.body import Gone
 from toolcrib.transports.http.calling import Calling
 from toolcrib.transports.http.exchange import CONNECTION, DONE, Exchange
 from toolcrib.transports.http.guard import Guard, is_forwarded, read_head
+from toolcrib.transports.http.heads import Plain
 from toolcrib.transports.http.listening import is_loopback
 from toolcrib.transports.http.public import Public
 from toolcrib.transports.http.query import read_query
 from toolcrib.transports.http.rest import Rest
 from toolcrib.transports.http.routes import Found, Routes, allowed
-from toolcrib.transports.identity.identity import Identity, Peer
+from toolcrib.transports.identity.identity import Identity, Known, Peer
 from toolcrib.transports.service import Service
 
 if TYPE_CHECKING:
@@ -88,10 +89,9 @@ class App:
         elif kind == "lifespan":
             await _lifespan(receive, send)
 
-    def quick(self, connection: Connection, exchange: Exchange) -> Any:
-        """The work of a plain call, `DONE` when it is answered already, or None: `http` then looks
-        closely. Whatever is unusual about a request, and whatever is wrong with it, is left to
-        that."""
+    def plain(self, connection: Connection, exchange: Exchange) -> Plain | None:
+        """What the head of a plain call says; None for any other. Whatever is unusual about a
+        request, and whatever is wrong with it, is left to `http`."""
         scope: Any = exchange.scope
         path: str = scope["path"]
         mcp = path == "/mcp" or path.startswith("/mcp/")
@@ -111,24 +111,33 @@ class App:
             or not self._guard.plain(head)
         ):
             return None
-        caller = self._known(head, connection.door, connection.loopback)
-        if caller is None:
+        known = self._known(head, connection.door, connection.loopback)
+        if known is None:
+            return None
+        return Plain(scope, head, self._guard, known, None if mcp else path[10:-5])
+
+    def quick(self, plain: Plain, exchange: Exchange) -> Any:
+        """The work of a plain call, `DONE` when it is answered already or goes on by itself, or
+        None: `http` then looks closely."""
+        if plain.guard is not self._guard or not self._identity.holds(plain.known):
             return None
         body = bytes(exchange.body)
-        if not mcp:
-            work: Any = self._calling.quick(caller, path[10:-5], body, exchange)
+        if plain.name is not None:
+            work: Any = self._calling.quick(plain.known.caller, plain.name, body, exchange)
         elif self._entrance is not None:
-            work = self._entrance.quick(caller, scope["raw_path"], head, body, exchange)
+            work = self._entrance.quick(plain, body, exchange)
         else:
             return None
-        return work if work is None or work is DONE else self._safely(work, scope, exchange)
+        return work if work is None or work is DONE else self.safely(work, exchange)
 
-    async def _safely(self, work: Work, scope: Scope, exchange: Exchange) -> None:
+    async def safely(self, work: Work, exchange: Exchange) -> None:
+        """Do the work of a request, and answer it in any case."""
         try:
             await work
         except asyncio.CancelledError:
             exchange.break_off(Fault("host_stopping"))
         except Exception:
+            scope: Any = exchange.scope
             _log.exception("%s %s failed", scope["method"], scope["path"])
             send: Any = exchange.send
             await self._refuse(Fault("unexpected_failure"), exchange, send)
@@ -155,7 +164,8 @@ class App:
                 if name and "/" not in name and b"%" not in (scope.get("raw_path") or b""):
                     caller = None
                     if connection is not None and connection.peer is None:
-                        caller = self._known(head, connection.door, connection.loopback)
+                        known = self._known(head, connection.door, connection.loopback)
+                        caller = None if known is None else known.caller
                     if caller is None:
                         caller = await self._caller(head, scope, connection)
                     query: bytes = scope["query_string"]
@@ -250,7 +260,8 @@ class App:
             return
         caller = None
         if connection is not None and connection.peer is None:
-            caller = self._known(head, connection.door, connection.loopback)
+            known = self._known(head, connection.door, connection.loopback)
+            caller = None if known is None else known.caller
         if caller is None:
             try:
                 caller = await self._caller(head, scope, connection)
@@ -284,7 +295,7 @@ class App:
         cut = None if connection is None else connection.transport.abort
         await serve_events(self._service, caller, query, text, receive, send, cut)
 
-    def _known(self, head: Mapping[bytes, bytes], door: str, loopback: bool) -> Caller | None:
+    def _known(self, head: Mapping[bytes, bytes], door: str, loopback: bool) -> Known | None:
         """Who asks, if that is known without waiting."""
         authorization = head.get(b"authorization")
         if loopback and is_forwarded(head):

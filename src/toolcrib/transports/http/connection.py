@@ -19,6 +19,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import JSON_HEAD, refuse
 from toolcrib.transports.http.exchange import CONNECTION, DONE, Exchange, Turning, hang_up
+from toolcrib.transports.http.heads import Heads, Plain
 from toolcrib.transports.http.listening import is_loopback
 from toolcrib.transports.identity.identity import Peer
 from toolcrib.transports.outgoing import round_of
@@ -50,8 +51,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, server: HttpDoor, door: str) -> None:
         super().__init__(server.config, server.state, {}, server.loop)
         self.owner = server
-        self._app = server.http
-        self._quick = server.quick
+        self._app: Any = server.app
         self.door = door
         """`http` or `unix`."""
         self.peer: Peer | None = None
@@ -62,6 +62,9 @@ class Connection(HttpToolsProtocol):
         """The request that is being answered; more may be queued behind it."""
         self._unbegun: Exchange | None = None
         """The running one, until all that came with it is read."""
+        self._between = True
+        """Whether the parser waits for the first byte of a request."""
+        self._heads = Heads()
         self.deaf = False
         """Nothing more is read: what came was wrong."""
         self._waits_since = 0.0
@@ -90,6 +93,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         running, queued = self.running, [cycle for cycle, _ in self.pipeline]
         super().connection_lost(exc)
+        self._heads.clear()
         for exchange in (running, *queued):
             if isinstance(exchange, Exchange):
                 exchange.lost()
@@ -97,6 +101,11 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.deaf:
             return
+        whole = self._between and (self.running is None or self.running.response_complete)
+        if whole:
+            plain = self._heads.find(data)
+            if plain is not None and self._again(plain, data):
+                return
         if self._in_head:
             self._head_bytes += len(data)
         parser: Any = self.parser
@@ -113,13 +122,49 @@ class Connection(HttpToolsProtocol):
                 self.refuse(Fault("head_too_large"))
         if self._unbegun is not None:
             exchange, self._unbegun = self._unbegun, None
-            work = None if exchange.more_body else self._quick(self, exchange)
-            if work is DONE:
-                return
-            task = self.owner.starter.start(work or exchange.run_asgi(self._app))
-            if task is not None:
-                self.tasks.add(task)
-                task.add_done_callback(self.tasks.discard)
+            work: Any = None
+            if not exchange.more_body:
+                plain = self._app.plain(self, exchange)
+                if plain is not None:
+                    work = self._app.quick(plain, exchange)
+                    if work is not None and whole and self._between and exchange.keep_alive:
+                        self._heads.keep(data, plain)
+            if work is not DONE:
+                self.go_on(work or exchange.run_asgi(self._app.http))
+
+    def _again(self, plain: Plain, data: bytes) -> bool:
+        """Answer a request whose head is known; false when it has to be read after all."""
+        if self.owner.closing or self.transport.is_closing():
+            return False
+        exchange = Exchange(self, plain.scope, expects=False, keep_alive=True)
+        whole: Any = data[plain.size - plain.length :]
+        exchange.body = whole
+        exchange.more_body = False
+        work = self._app.quick(plain, exchange)
+        if work is None:
+            return False
+        if not exchange.response_complete:
+            self._waits_since = 0.0
+            self.cycle = self.running = exchange
+        if work is not DONE:
+            self.go_on(work)
+        return True
+
+    def take_up(self, work: Any, exchange: Exchange) -> None:
+        """Go on with a request that went without a task so far."""
+        self.go_on(self._app.safely(work, exchange))
+
+    def break_off(self) -> None:
+        """End a request that nobody answers any more, because the host stops."""
+        if self.running is not None and not self.running.response_complete:
+            self.running.break_off(Fault("host_stopping"))
+
+    def go_on(self, work: Any) -> None:
+        """Do the work of a request, as a task from where it waits."""
+        task = self.owner.starter.start(work)
+        if task is not None:
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -166,6 +211,7 @@ class Connection(HttpToolsProtocol):
     # The parser's callbacks.
 
     def on_message_begin(self) -> None:
+        self._between = False
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
@@ -265,6 +311,7 @@ class Connection(HttpToolsProtocol):
         exchange.came()
 
     def on_message_complete(self) -> None:
+        self._between = True
         exchange: Any = self.cycle
         if exchange is not None and not exchange.response_complete:
             exchange.more_body = False

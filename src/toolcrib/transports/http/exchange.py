@@ -46,6 +46,7 @@ class Exchange(RequestResponseCycle):
     def __init__(
         self, connection: HttpToolsProtocol, scope: Any, *, expects: bool, keep_alive: bool
     ) -> None:
+        self.connection: Any = connection
         self.scope = scope
         self.transport = connection.transport
         self.flow = connection.flow

@@ -7,7 +7,6 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -49,10 +48,8 @@ class HttpDoor:
         self.loop: asyncio.AbstractEventLoop
         self.starter: Starter
         self.config: uvicorn.Config
-        self.http: Callable[..., Awaitable[None]]
-        """What answers requests that are no WebSocket."""
-        self.quick: Callable[..., Any]
-        """What answers the plainest of them: gives the work, `DONE`, or None."""
+        self.app: App
+        """What answers requests."""
         self.addresses: tuple[Listen, ...] = ()
         """Where it listens, with the ports it was given."""
         self._tcp: list[socket.socket] = []
@@ -88,8 +85,7 @@ class HttpDoor:
         """Begin to accept."""
         self.loop = asyncio.get_running_loop()
         self.starter = Starter()
-        self.http = app.http
-        self.quick = app.quick
+        self.app = app
         asgi: Any = app
         self.config = uvicorn.Config(
             asgi,
@@ -144,6 +140,9 @@ class HttpDoor:
             task.cancel()
         if self.state.tasks:
             await asyncio.wait(list(self.state.tasks), timeout=1.0)
+        for connection in list(self.state.connections):
+            if isinstance(connection, Connection):
+                connection.break_off()
         end = self.loop.time() + 1.0
         while self.state.connections and self.loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.005)  # what was written last leaves

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.protocol import OPEN
 
 from toolcrib.transports.http.connection import Socket
 from toolcrib.transports.websocket import LINE, End
@@ -36,6 +35,11 @@ class DirectSocket(Socket):
     """The longest frame that is not left to the library."""
     _rest = b""
     """Of a frame that is not complete."""
+    _between = False
+    """Whether the next byte begins a frame, and a message."""
+    _over = False
+    """Whether one side said goodbye, or the connection broke. With `close_sent` it says the same as
+    the state that the library keeps, but that is a property in Python."""
     _take: Callable[[bytes], None]
 
     # What the application asks for.
@@ -56,6 +60,7 @@ class DirectSocket(Socket):
         self._end = end
         self._take = end.take
         self._limit = min(limit, self.config.ws_max_size)
+        self._between = self._between_messages()
         self.resume()
 
     def pause(self) -> None:
@@ -72,39 +77,40 @@ class DirectSocket(Socket):
 
     def write(self, texts: Sequence[bytes]) -> None:
         """Send texts, each as a frame, in one go."""
-        if self.close_sent or self.conn.state is not OPEN:
+        if self.close_sent or self._over:
             return
         if len(texts) == 1:
             text = texts[0]
-            self.transport.write(_head(len(text)) + text)
+            length = len(text)
+            self.transport.write((_HEADS[length] if length < _SHORT else _head(length)) + text)
         else:
             self.transport.write(b"".join([part for t in texts for part in (_head(len(t)), t)]))
 
     # What the network tells.
 
     def data_received(self, data: bytes) -> None:
+        size = len(data)
+        if self._between and size > 8 and data[0] == _TEXT and size <= self._limit:
+            # Most of what comes is exactly this: one short text.
+            length = data[1] - 0x80
+            if size == length + 6 and length < 126:
+                text = apply_mask(data[6:], data[2:6])
+            elif length == 126 and size == (data[2] << 8 | data[3]) + 8:
+                text = apply_mask(data[8:], data[4:8])
+            else:  # longer ones are no better for it
+                text = b"\xff"
+            if text.isascii() and not self.close_sent:
+                self._take(text)
+                return
         if self._end is None:
             self._early = self.handshake_initiated
             super().data_received(data)
             return
-        size = len(data)
-        if not self._rest and size > 8 and data[0] == _TEXT:
-            # Most of what comes is exactly this: one short text.
-            length, start = data[1] - 0x80, 6
-            if length == 126:
-                length, start = data[2] << 8 | data[3], 8
-            elif length == 127:  # longer ones are no better for it
-                length = -1
-            if size == start + length and 0 <= length <= self._limit and self._between_messages():
-                text = apply_mask(data[start:], data[start - 4 : start])
-                if text.isascii():
-                    self._take(text)
-                    return
         self._cut(self._rest + data if self._rest else data)
+        self._between = not self._rest and self._between_messages()
 
     def _between_messages(self) -> bool:
-        conn = self.conn
-        return conn.current_size is None and conn.state is OPEN and not self.close_sent
+        return self.conn.current_size is None and not self._over and not self.close_sent
 
     def _cut(self, data: bytes) -> None:
         """Take the complete frames: whole texts together, others by the book."""
@@ -185,7 +191,15 @@ class DirectSocket(Socket):
         self._tell_gone()
         self._end = None
 
+    def shutdown(self) -> None:
+        super().shutdown()
+        self._end_it()
+
+    def _end_it(self) -> None:
+        self._over, self._between = True, False
+
     def _tell_gone(self) -> None:
+        self._end_it()
         if self._end is not None:
             self._end.gone()
 
@@ -207,6 +221,10 @@ def _head(length: int) -> bytes:
     if length < 65_536:
         return b"\x81\x7e" + length.to_bytes(2, "big")
     return b"\x81\x7f" + length.to_bytes(8, "big")
+
+
+_SHORT = 1024
+_HEADS = tuple(_head(length) for length in range(_SHORT))
 
 
 def _is_text(data: bytes) -> bool:

@@ -64,10 +64,14 @@ class Pass(Badge):
         super().__init__(self.standing.expires)
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
+    """A caller whose credentials were found good."""
+
     caller: Caller
     until: float
     """Seconds since 1970: then it is checked again."""
+    under: object
+    """The rules by which it was judged."""
 
 
 class Identity:
@@ -81,17 +85,29 @@ class Identity:
         self._time = host.clock.time
         self._client = Client()
         self._signed = SignedTokens(self._client, host.clock)
-        self._known: OrderedDict[tuple[bytes | None, str, bool], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[bytes | None, str, bool], Known] = OrderedDict()
         self._passes: WeakSet[Pass] = WeakSet()
         self._by_hash: dict[str, TokenSettings] = {}
         self._held: dict[object, Pass] = {}
         """The pass of each token, user and door, so that all connections share it."""
+        self._rules = object()
+        """Another one whenever everybody is judged again."""
         self._kept = self._watched()
         self.renew(settings)
 
     # Asked with every request.
 
-    def known(self, authorization: bytes | None, door: str, loopback: bool) -> Caller | None:
+    def holds(self, known: Known) -> bool:
+        """Whether what `known` gave is still so."""
+        if self._host.config is not self._config or self._kept.changed():
+            self._follow()
+        return (
+            known.under is self._rules
+            and known.until > self._time()
+            and not known.caller.badge.revoked
+        )
+
+    def known(self, authorization: bytes | None, door: str, loopback: bool) -> Known | None:
         """The caller, if these credentials were found good a moment ago; None: ask `identify`."""
         if self._host.config is not self._config or self._kept.changed():
             self._follow()
@@ -105,7 +121,7 @@ class Identity:
         if found is None or found.until <= self._time() or found.caller.badge.revoked:
             return None
         self._known.move_to_end(key)
-        return found.caller
+        return found
 
     async def identify(
         self,
@@ -121,7 +137,7 @@ class Identity:
         here = loopback or peer is not None
         found = None if by_peer else self.known(authorization, door, here)
         if found is not None:
-            return found
+            return found.caller
         try:
             if authorization is None:
                 made = self._without(door, loopback, peer)
@@ -197,6 +213,7 @@ class Identity:
         self._by_hash = {token.hash: token for token in self._kept.tokens}
         self._by_hash |= {token.hash: token for token in self._settings.tokens}
         self._known.clear()
+        self._rules = object()
         for each in list(self._passes):
             try:
                 each.revoked = each.revoked or each.judge() != each.standing
@@ -248,7 +265,7 @@ class Identity:
             until = min(until, self._time() + min(each.cache for each in self._settings.jwt))
         while len(self._known) >= _MOST_KNOWN:
             self._known.popitem(last=False)
-        self._known[key] = _Known(caller, until)
+        self._known[key] = Known(caller, until, self._rules)
 
     # Judgements; each is asked again when the rules change.
 

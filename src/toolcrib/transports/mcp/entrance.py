@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -10,6 +9,7 @@ from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import Headers, Scope, reply
 from toolcrib.transports.http.exchange import Exchange
+from toolcrib.transports.http.heads import Plain
 from toolcrib.transports.http.query import read_query
 from toolcrib.transports.mcp.asked import Endpoint
 from toolcrib.transports.mcp.http import McpDoor
@@ -36,20 +36,13 @@ class Entrance:
         self._known: dict[bytes, Endpoint] = {}
         self.web = Web
 
-    def quick(
-        self,
-        caller: Caller,
-        raw_path: bytes,
-        head: Mapping[bytes, bytes],
-        body: bytes,
-        exchange: Exchange,
-    ) -> Any:
+    def quick(self, plain: Plain, body: bytes, exchange: Exchange) -> Any:
         """The work of a plain call at an address that is known, or `DONE`; None for anything else,
         which is looked at closely."""
-        endpoint = self._known.get(raw_path)
+        endpoint = self._known.get(plain.scope["raw_path"])
         if endpoint is None or not self._service.settings.mcp.enabled:
             return None
-        return self.door.quick(caller, endpoint, head, body, exchange)
+        return self.door.calls.quick(plain, endpoint, body, exchange)
 
     async def open_to_all(self, scope: Scope, web: Web) -> bool:
         """Whether the request was answered here."""

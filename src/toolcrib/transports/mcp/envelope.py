@@ -106,10 +106,25 @@ class _Call(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _decode_call = msgspec.json.Decoder(_Call).decode
 
 
-def usual_call(head: Mapping[bytes, bytes], body: bytes) -> Asked | None:
-    """A modern `tools/call` as nearly every client writes it, whose headers fit its body; None for
-    any other shape, which `read_modern` looks at closely. Why the text is then strict JSON,
-    `http.body.quickly` says."""
+def named(head: Mapping[bytes, bytes]) -> bytes | None:
+    """The tool that the headers of a modern call name, as nearly every client writes them; None
+    for any others."""
+    name = head.get(b"mcp-name")
+    if (
+        name is None
+        or head.get(_VERSION) != _LATEST
+        or head.get(b"mcp-method") != b"tools/call"
+        or head.get(b"accept") != BOTH
+        or not name.isascii()
+        or name.startswith(b"=?")
+    ):
+        return None
+    return name
+
+
+def usual_call(name: bytes, body: bytes) -> Asked | None:
+    """A modern call of this tool as nearly every client writes it; None for any other shape, which
+    `read_modern` looks at closely. Why the text is then strict JSON, `http.body.quickly` says."""
     if b"\\u" in body or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         return None
     try:
@@ -119,20 +134,13 @@ def usual_call(head: Mapping[bytes, bytes], body: bytes) -> Asked | None:
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
     params = call.params
-    name, meta = params.name, params.meta
-    if (
-        head.get(_VERSION) != _LATEST
-        or meta.version != LATEST
-        or head.get(b"mcp-method") != b"tools/call"
-        or head.get(b"mcp-name") != name.encode()
-        or not name.isascii()
-        or name.startswith("=?")
-    ):
+    meta = params.meta
+    if meta.version != LATEST or params.name.encode() != name:
         return None
     return Asked(
         call.id,
         "tools/call",
-        {"name": name, "arguments": params.arguments},
+        {"name": params.name, "arguments": params.arguments},
         era="modern",
         version=LATEST,
         capabilities=meta.capabilities,

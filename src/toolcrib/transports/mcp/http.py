@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Message, Notification, Request, Response, Wrong
@@ -16,25 +15,23 @@ from toolcrib.protocol.mcp.versions import BATCHES, LATEST_HANDSHAKE
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.eager import going_on
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.http.answers import JSON_HEAD, Headers, encode, extra, reply
-from toolcrib.transports.http.body import check_type, quickly, read_body, strict
-from toolcrib.transports.http.exchange import DONE, Exchange
+from toolcrib.transports.http.answers import Headers, encode, extra, reply
+from toolcrib.transports.http.body import check_type, read_body, strict
 from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake
-from toolcrib.transports.mcp.dispatcher import Dispatcher, plain_result
+from toolcrib.transports.mcp.dispatcher import Dispatcher
 from toolcrib.transports.mcp.envelope import (
-    BOTH,
     Params,
     check_accept,
     check_version,
     is_modern,
     read_modern,
-    usual_call,
 )
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.held import Held
 from toolcrib.transports.mcp.line import Line, error_frame
 from toolcrib.transports.mcp.listening import METHOD as LISTEN
 from toolcrib.transports.mcp.posts import Post, Web, answer
+from toolcrib.transports.mcp.quick import QuickCalls
 from toolcrib.transports.mcp.run import Run
 from toolcrib.transports.mcp.sessions import MOST_IN_BATCH, Connection, Connections
 from toolcrib.transports.mcp.streams import Heart, Patience
@@ -61,6 +58,7 @@ class McpDoor:
         self.patience = Patience()
         self.held = Held(service, self.heart)
         self._params = Params(service)
+        self.calls = QuickCalls(self, service, self._params)
         self._seats: dict[tuple[Caller, Endpoint], Caller] = {}
         self._config: HostConfig = service.host.config
 
@@ -137,65 +135,6 @@ class McpDoor:
 
     # POST.
 
-    def quick(
-        self,
-        caller: Caller,
-        endpoint: Endpoint,
-        head: Mapping[bytes, bytes],
-        body: bytes,
-        exchange: Exchange,
-    ) -> Any:
-        """The work of a plain `tools/call`, the message that comes most, or `DONE` when it is
-        answered already; None for anything else."""
-        if len(body) > self._service.settings.http.max_body or head.get(b"accept") != BOTH:
-            return None
-        receive: Any = exchange.receive
-        send: Any = exchange.send
-        web = Web(head, exchange, receive, send, exchange.transport.abort)
-        asked = usual_call(head, body)
-        try:
-            seated = self.seat(caller, endpoint)
-            if asked is not None:
-                self._params.check(head, seated, endpoint, asked)
-                return self._at_once(seated, endpoint, asked, web, exchange)
-        except (Fault, McpFault):
-            return None  # said where everything is
-        value: Any = quickly(body)
-        if type(value) is not dict:
-            return None
-        read = jsonrpc.message(cast("dict[str, Any]", value))
-        if type(read) is not Request or read.id is None or read.method != "tools/call":
-            return None
-        return self._request(seated, endpoint, web, read)
-
-    def _at_once(
-        self, caller: Caller, endpoint: Endpoint, asked: Asked, web: Web, exchange: Exchange
-    ) -> Any:
-        """Begin a call here and now; most are over then, and nobody has to wait for them."""
-        post = Post(web)
-        line = post.line()
-        begun = self.dispatcher.begin(caller, endpoint, asked, line)
-        if begun is not None and begun.result is not None and not post.streaming:
-            status, frame = self._ended(caller, endpoint, asked, begun.result)
-            if exchange.finish(status, JSON_HEAD, frame):
-                return DONE
-            return post.finish(status, frame)
-        return self._settle(self._answer(caller, endpoint, asked, line, begun), post)
-
-    def _ended(
-        self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
-    ) -> tuple[int, bytes]:
-        try:
-            plain = plain_result(result)
-            if plain is not None:
-                return 200, jsonrpc.result(asked.id, plain)
-            found = self.dispatcher.ended(caller, endpoint, asked, result)
-            return 200, jsonrpc.result(asked.id, encode(found))
-        except McpFault as fault:
-            return fault.http, error_frame(asked.id, fault)
-        except Exception:
-            return _broken(asked)
-
     async def _post(self, caller: Caller, endpoint: Endpoint, web: Web) -> None:
         settings = self._service.settings.http
         head, exchange = web.head, web.exchange
@@ -212,7 +151,7 @@ class McpDoor:
         if type(read) is Request:
             if read.id is None:
                 raise Fault("not_a_request", "the id of a request is text or a whole number")
-            await self._request(caller, endpoint, web, read)
+            await self.request(caller, endpoint, web, read)
         elif type(read) is Wrong:
             raise Fault("not_a_request", read.message)
         else:
@@ -238,7 +177,8 @@ class McpDoor:
             else:
                 await self.dispatcher.told(caller, endpoint, read.method, read.params, connection)
 
-    async def _request(self, caller: Caller, endpoint: Endpoint, web: Web, read: Request) -> None:
+    async def request(self, caller: Caller, endpoint: Endpoint, web: Web, read: Request) -> None:
+        """Answer a request."""
         try:
             if is_modern(web.head, read.params):
                 asked = read_modern(web.head, read)
@@ -264,6 +204,18 @@ class McpDoor:
             await answer(web, fault.http, error_frame(read.id, McpFault.of(fault)))
             return
         await self._settle(work, post)
+
+    def answered(
+        self,
+        caller: Caller,
+        endpoint: Endpoint,
+        asked: Asked,
+        line: Line,
+        begun: Run | None,
+        post: Post,
+    ) -> Coroutine[Any, Any, None]:
+        """Answer a request of the modern era, whose call may go on already."""
+        return self._settle(self._answer(caller, endpoint, asked, line, begun), post)
 
     async def _settle(self, work: Coroutine[Any, Any, tuple[int, bytes]], post: Post) -> None:
         """Answer with what work comes to."""

@@ -30,14 +30,34 @@ class Web(NamedTuple):
     """Breaks the connection off, where the server can do that."""
 
 
+def web_of(head: Mapping[bytes, bytes], exchange: Exchange) -> Web:
+    """A request to our own server."""
+    receive: Any = exchange.receive
+    send: Any = exchange.send
+    return Web(head, exchange, receive, send, exchange.transport.abort)
+
+
 class Post:
     """The answer to one POST; a `Sink` that turns it into a stream when something is pushed."""
 
-    __slots__ = ("_beats", "_connection", "_events", "_lines", "_lost", "_stream", "_timer", "_web")
+    __slots__ = (
+        "_beats", "_connection", "_events", "_exchange", "_head", "_lines", "_lost", "_stream",
+        "_timer", "_web",
+    )  # fmt: skip
 
-    def __init__(self, web: Web, connection: Connection | None = None) -> None:
-        """`connection`: of the handshake era, so that the stream can be resumed."""
+    def __init__(
+        self,
+        web: Web | None,
+        connection: Connection | None = None,
+        *,
+        head: Mapping[bytes, bytes] | None = None,
+        exchange: Any = None,
+    ) -> None:
+        """`connection`: of the handshake era, so that the stream can be resumed. In the place of
+        `web`, what that is made from when somebody needs it."""
         self._web = web
+        self._head = head
+        self._exchange: Exchange = exchange
         self._connection = connection
         self._lines: Line | list[Line] | None = None
         self._events: Events | None = None
@@ -45,6 +65,13 @@ class Post:
         self._timer: asyncio.TimerHandle | None = None
         self._beats = 0
         self._lost = False
+
+    @property
+    def web(self) -> Web:
+        """The request that it answers."""
+        if self._web is None:
+            self._web = web_of(self._head or {}, self._exchange)
+        return self._web
 
     def line(self) -> Line:
         """The channel of a request that is answered here."""
@@ -74,7 +101,7 @@ class Post:
             self._events.push(event(frame))
 
     def _open(self) -> None:
-        self._events = Events(self._web.send, self._web.cut)
+        self._events = Events(self.web.send, self.web.cut)
         if self._lost:
             self._events.leave()
         if self._connection is not None:
@@ -131,13 +158,13 @@ class Post:
         known = self._connection
         if known is not None and known.version >= PRIMED:
             patience.add(self)
-        exchange, watcher = self._web.exchange, None
+        exchange, watcher = self.web.exchange, None
         if exchange is not None:
             exchange.gone = self.lost
             if exchange.disconnected:
                 self.lost()
         else:
-            watcher = asyncio.ensure_future(watch(self._web.receive, self.lost))
+            watcher = asyncio.ensure_future(watch(self.web.receive, self.lost))
         heart.add(self)
         try:
             return await work
@@ -157,7 +184,7 @@ class Post:
         """Answer in one piece, or end the stream with the answer."""
         if self._events is None:
             if not self._lost:
-                await answer(self._web, status, body, more)
+                await answer(self.web, status, body, more)
             return
         self.push(body)
         await self.close()

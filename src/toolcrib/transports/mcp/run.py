@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.result import ToolResult
@@ -25,6 +26,8 @@ class Run(Link):
     """Approvals that its client is asked for, by key."""
     turn: object | None = None
     """The request that waits for it now."""
+    settle: Callable[[], None] | None = None
+    """Told once when something happens, where nobody waits."""
     _waiter: asyncio.Future[None] | None = None
 
     def __init__(
@@ -40,9 +43,18 @@ class Run(Link):
         """Whether it has ended."""
         return self.result is not None or self.broken is not None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something has to be asked, or said to its client."""
+        return bool(self.questions or self.forms or self.wanting)
+
     def wake(self) -> None:
         """Something happened."""
-        if self._waiter is not None and not self._waiter.done():
+        settle = self.settle
+        if settle is not None:
+            self.settle = None
+            settle()
+        elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def news(self, seconds: float | None = None) -> bool:

@@ -135,7 +135,7 @@ class Running:
         if one.result is not None:
             return one.result  # it never waited, as most do
         turn = one.turn = object()
-        channel.on_gone(partial(self._gone, one, turn))
+        channel.on_gone(partial(self.gone, one, turn))
         asking: asyncio.Future[bool] | None = None
         held: list[ApprovalRequest] = []
         until = 0.0
@@ -292,7 +292,7 @@ class Running:
 
     # Ends.
 
-    def _gone(self, one: Run, turn: object) -> None:
+    def gone(self, one: Run, turn: object) -> None:
         """The client left, or took its request back: its call is stopped. What people were asked
         stays open."""
         if one.turn is turn:

@@ -14,7 +14,7 @@ from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.mcp import keys
 from toolcrib.transports.mcp.asked import Asked
 from toolcrib.transports.mcp.dispatcher import SERVER, plain_result
-from toolcrib.transports.mcp.envelope import read_modern, usual_call
+from toolcrib.transports.mcp.envelope import BOTH, named, read_modern, usual_call
 from toolcrib.transports.mcp.tools import answered
 
 META = {keys.VERSION: "2026-07-28", keys.CAPABILITIES: {"elicitation": {}}}
@@ -22,7 +22,13 @@ HEAD = {
     b"mcp-protocol-version": b"2026-07-28",
     b"mcp-method": b"tools/call",
     b"mcp-name": b"add",
+    b"accept": BOTH,
 }
+
+
+def quickly(head: dict[bytes, bytes], body: bytes) -> Asked | None:
+    name = named(head)
+    return None if name is None else usual_call(name, body)
 
 
 def call(**changes: Any) -> dict[str, Any]:
@@ -58,7 +64,7 @@ def told(asked: Asked) -> tuple[Any, ...]:
 )
 def test_what_is_read_is_the_same(message: dict[str, Any]) -> None:
     body = json.dumps(message, ensure_ascii=False).encode()
-    quick = usual_call(HEAD, body)
+    quick = quickly(HEAD, body)
     read = jsonrpc.message(parse(body))
     assert isinstance(read, jsonrpc.Request)
     assert quick is not None
@@ -93,14 +99,14 @@ def test_what_is_read_is_the_same(message: dict[str, Any]) -> None:
     ids=lambda body: body[:0] + str(len(body)),
 )
 def test_what_is_not_plain_is_left_to_the_long_way(body: str) -> None:
-    assert usual_call(HEAD, body.encode()) is None
+    assert quickly(HEAD, body.encode()) is None
 
 
 @pytest.mark.parametrize("name", list(HEAD), ids=lambda name: name.decode())
 def test_a_header_that_does_not_repeat_the_body_is_left_to_it_too(name: bytes) -> None:
     body = json.dumps(call()).encode()
-    assert usual_call({**HEAD, name: b"other"}, body) is None
-    assert usual_call({k: v for k, v in HEAD.items() if k != name}, body) is None
+    assert quickly({**HEAD, name: b"other"}, body) is None
+    assert quickly({k: v for k, v in HEAD.items() if k != name}, body) is None
 
 
 @pytest.mark.parametrize("output", [0, -7, 1.5, 1e300, True, False, "", "x", 'a "é"\n\\', "null"])

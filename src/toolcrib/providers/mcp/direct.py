@@ -1,0 +1,123 @@
+"""Plain calls of a modern server over HTTP: what all of them share is written once.
+
+What is unusual about a call, and whatever a server answers that is not a plain result, goes the
+long way, by `Session.request` and `HttpWire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.core.context import ToolContext
+from toolcrib.errors import Denial, ToolFailure
+from toolcrib.net.exchange import REDIRECTS, Request
+from toolcrib.protocol.mcp import keys
+from toolcrib.providers.mcp.exchange import IN_THREAD, Behalf, Exchange, Lost, encode
+from toolcrib.providers.mcp.http import HttpWire
+from toolcrib.providers.mcp.session import CLIENT, Session
+
+if TYPE_CHECKING:
+    from toolcrib.net.quick import Place
+    from toolcrib.net.quickwire import QuickStream
+
+_MOST = 4096
+"""Tools whose requests are kept ready."""
+_BODY = (
+    b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%b,"arguments":%b,'
+    b'"_meta":{"progressToken":%d,%b,"' + keys.CAPABILITIES.encode() + b'":%b}}}'
+)
+
+
+class Direct:
+    """The short way to one server, for as long as a session with it lasts."""
+
+    def __init__(self, session: Session, wire: HttpWire, place: Place) -> None:
+        self.session = session
+        self._wire = wire
+        self._place = place
+        about = {keys.VERSION: session.version, keys.CLIENT: CLIENT}
+        self._about = encode(about)[1:-1]
+        self._ready: dict[str, tuple[Request, bytes, bytes]] = {}
+        """By tool: the request, its head up to the length, and the tool's name as JSON."""
+        self._nothing = encode(session.asking.mirrored(None))
+        self._leads_away = False
+        """Whether the server sends us elsewhere."""
+
+    def begin(
+        self, tool: str, ctx: ToolContext, behalf: Behalf
+    ) -> Awaitable[dict[str, Any]] | None:
+        """Send a call; gives what comes to its result. None when nothing was sent: there is no
+        connection at the moment, or the caller said something that has to be passed on."""
+        link, session = behalf.link, self.session
+        can = self._nothing
+        if link is not None:
+            if link.meta or link.log_level is not None:
+                return None
+            if link.capabilities:
+                can = encode(session.asking.mirrored(link))
+        if session.lost is not None or self._leads_away:
+            return None
+        ready = self._ready.get(tool) or self._prepare(tool)
+        number = next(session.ids)
+        request, head, name = ready
+        arguments = ctx.encoded or encode(ctx.arguments)
+        body = _BODY % (number, name, arguments, number, self._about, can)
+        stream = self._place.send(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
+        if stream is None:
+            return None
+        exchange = Exchange(number, "tools/call", _NOTHING, behalf=behalf, version=session.version)
+        exchange.sent = True
+        behalf.note(exchange)
+        session.flights[number] = exchange
+        return self._result(exchange, stream)
+
+    async def _result(self, exchange: Exchange, stream: QuickStream) -> dict[str, Any]:
+        try:
+            try:
+                await stream.begun()
+            except ToolFailure as error:
+                raise Lost(str(error)) from error
+            if stream.status in REDIRECTS:
+                self._leads_away = True  # the long way follows it
+                exchange.sent = False
+                raise Lost(f"{stream.request.words} was redirected")
+            body = stream.all_there
+            if body is None or stream.status != 200 or len(body) > IN_THREAD:
+                return await self._wire.answer(stream, exchange)
+            return self._wire.read(body, stream.content_type, exchange)
+        except BaseException:
+            stream.close()
+            raise
+        finally:
+            del self.session.flights[exchange.id]
+
+    def _prepare(self, tool: str) -> tuple[Request, bytes, bytes]:
+        from toolcrib.net.quick import lines_of
+
+        if len(self._ready) >= _MOST:
+            self._ready.clear()
+        params = {"name": tool}
+        exchange = Exchange(0, "tools/call", params, version=self.session.version)
+        request = self._wire.request(exchange)
+        made = self._ready[tool] = (
+            request,
+            lines_of(request) + b"Content-Length: ",
+            encode(tool),
+        )
+        return made
+
+
+_NOTHING: dict[str, Any] = {}
+
+
+def direct_to(session: Session) -> Direct | None:
+    """The short way to a server, if there is one."""
+    wire = session.wire
+    if session.era != "modern" or not isinstance(wire, HttpWire):
+        return None
+    try:
+        place = wire.place()
+    except (Denial, ToolFailure):
+        return None  # said with the first request
+    return None if place is None else Direct(session, wire, place)

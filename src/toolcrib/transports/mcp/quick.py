@@ -1,0 +1,174 @@
+"""Plain calls over HTTP, the messages that come most: the call itself writes its answer.
+
+Most are over in the moment they come. Of those that wait, most wait for their own end only, and so
+nobody has to wait for them: only where something has to be said or asked meanwhile, the long way
+is taken up, `McpDoor.answered`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from toolcrib.core.settings import HostConfig
+from toolcrib.protocol import jsonrpc
+from toolcrib.protocol.jsonrpc import Request
+from toolcrib.transports.caller import Caller
+from toolcrib.transports.faults import Fault
+from toolcrib.transports.http.answers import JSON_HEAD, encode
+from toolcrib.transports.http.body import quickly
+from toolcrib.transports.http.exchange import DONE, Exchange
+from toolcrib.transports.http.heads import Plain
+from toolcrib.transports.mcp.asked import Asked, Endpoint
+from toolcrib.transports.mcp.dispatcher import plain_result
+from toolcrib.transports.mcp.envelope import BOTH, Params, named, usual_call
+from toolcrib.transports.mcp.faults import McpFault
+from toolcrib.transports.mcp.line import Line, error_frame
+from toolcrib.transports.mcp.posts import Post, web_of
+from toolcrib.transports.mcp.run import Run
+
+if TYPE_CHECKING:
+    from toolcrib.transports.mcp.http import McpDoor
+    from toolcrib.transports.service import Service
+
+_log = logging.getLogger("toolcrib")
+
+
+class _Seen:
+    """What is known of a head, for as long as the configuration is the same."""
+
+    __slots__ = ("config", "endpoint", "name", "seat")
+
+    def __init__(
+        self, config: HostConfig, endpoint: Endpoint, seat: Caller, name: bytes | None
+    ) -> None:
+        self.config = config
+        self.endpoint = endpoint
+        self.seat = seat
+        self.name = name
+        """Of the tool, where the headers are those of a modern call."""
+
+
+class QuickCalls:
+    """Answers plain calls of one door."""
+
+    def __init__(self, door: McpDoor, service: Service, params: Params) -> None:
+        self._door = door
+        self._service = service
+        self._params = params
+
+    def quick(self, plain: Plain, endpoint: Endpoint, body: bytes, exchange: Exchange) -> Any:
+        """The work of a plain `tools/call`, `DONE` when it is answered already or goes on by
+        itself; None for anything else."""
+        service = self._service
+        seen: _Seen | None = plain.seen
+        try:
+            if (
+                seen is None
+                or seen.config is not service.host.config
+                or seen.endpoint is not endpoint
+                or endpoint.session is not None  # which may have ended
+            ):
+                seen = plain.seen = self._look(plain, endpoint)
+            if len(body) > service.settings.http.max_body:
+                return None
+            asked = None if seen.name is None else usual_call(seen.name, body)
+            if asked is not None:
+                self._params.check(plain.head, seen.seat, endpoint, asked)
+                return _Plain(self._door, seen, asked, plain, exchange).begin()
+        except (Fault, McpFault):
+            return None  # said where everything is
+        if plain.head.get(b"accept") != BOTH:
+            return None
+        value: Any = quickly(body)
+        if type(value) is not dict:
+            return None
+        read = jsonrpc.message(cast("dict[str, Any]", value))
+        if type(read) is not Request or read.id is None or read.method != "tools/call":
+            return None
+        return self._door.request(seen.seat, endpoint, web_of(plain.head, exchange), read)
+
+    def _look(self, plain: Plain, endpoint: Endpoint) -> _Seen:
+        """What the head comes to at this address. Raises `Fault`."""
+        seat = self._door.seat(plain.known.caller, endpoint)
+        return _Seen(self._service.host.config, endpoint, seat, named(plain.head))
+
+
+class _Plain(Post):
+    """One plain call of the modern era, and the answer to it."""
+
+    __slots__ = ("_asked", "_door", "_line", "_run", "_seen")
+
+    _run: Run
+
+    def __init__(
+        self, door: McpDoor, seen: _Seen, asked: Asked, plain: Plain, exchange: Exchange
+    ) -> None:
+        super().__init__(None, head=plain.head, exchange=exchange)
+        self._door = door
+        self._seen = seen
+        self._asked = asked
+        self._line: Line = self.line()
+
+    def begin(self) -> Any:
+        """Begin the call: `DONE` when it is over and answered, or waits for its end only; else the
+        work that is left."""
+        seen, asked, line = self._seen, self._asked, self._line
+        door = self._door
+        run = door.dispatcher.begin(seen.seat, seen.endpoint, asked, line)
+        if run is None:
+            return door.answered(seen.seat, seen.endpoint, asked, line, None, self)
+        self._run = run
+        if run.over and not self.streaming:
+            return self._write() or DONE
+        if run.has_news:
+            return door.answered(seen.seat, seen.endpoint, asked, line, run, self)
+        run.turn = self
+        line.on_gone(self._left)
+        self._exchange.gone = self.lost
+        door.heart.add(self)
+        run.settle = self._settle
+        return DONE
+
+    def _left(self) -> None:
+        """The client left: its call is stopped."""
+        self._door.dispatcher.running.gone(self._run, self)
+
+    def _settle(self) -> None:
+        """Something happened to the call: answer it if that was its end, else go the long way."""
+        exchange, run, seen = self._exchange, self._run, self._seen
+        self._door.heart.discard(self)
+        exchange.gone = None
+        if run.over and not self.streaming:
+            run.turn = None
+            run.detach()
+            work = None if self._lost else self._write()
+        else:
+            work = self._door.answered(seen.seat, seen.endpoint, self._asked, self._line, run, self)
+        if work is not None:
+            exchange.connection.take_up(work, exchange)
+
+    def _write(self) -> Any:
+        """Write the answer to a call that is over; the work that is left when that is not done in
+        a moment."""
+        status, frame = self._ending()
+        if self._exchange.finish(status, JSON_HEAD, frame):
+            return None
+        return self.finish(status, frame)
+
+    def _ending(self) -> tuple[int, bytes]:
+        run, asked, seen = self._run, self._asked, self._seen
+        result = run.result
+        try:
+            if result is None:
+                raise McpFault.of(run.broken or Fault("unexpected_failure"))
+            plain = plain_result(result)
+            if plain is None:
+                told = self._door.dispatcher.ended(seen.seat, seen.endpoint, asked, result)
+                plain = encode(told)
+            return 200, jsonrpc.result(asked.id, plain)
+        except McpFault as fault:
+            return fault.http, error_frame(asked.id, fault)
+        except Exception:
+            _log.exception("the MCP method %s failed", asked.method)
+            return 500, error_frame(asked.id, McpFault.of(Fault("unexpected_failure")))
