@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from asyncio import current_task, get_running_loop
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
@@ -45,6 +46,8 @@ class Calls:
         self._closed = f"the provider {name} is not started"
         self._running: dict[_Running, None] = {}
         self._idle = asyncio.Event()
+        self._drains = False
+        """Whether somebody may wait for the last of them to end."""
 
     @property
     def running(self) -> int:
@@ -64,6 +67,7 @@ class Calls:
     async def drain(self, timeout: float) -> None:
         """Wait until the running calls have ended, for so long."""
         if self._running:
+            self._drains = True
             self._idle.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
@@ -78,27 +82,27 @@ class Calls:
                 call.cut = True
                 call.task.cancel()
 
-    async def execute(self, ctx: ToolContext) -> Any:
+    def execute(self, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
         """Run a call at the provider, from whatever loop it comes."""
         home = self._loop
-        if home is None or home is asyncio.get_running_loop():
-            return await self._execute(ctx)
-        return await self._elsewhere(home, ctx)
+        if home is None or home is get_running_loop():
+            return self._execute(ctx)
+        return self._elsewhere(home, ctx)
 
     async def _execute(self, ctx: ToolContext) -> Any:
         provider = self.provider
         if provider is None:
             raise _unavailable(self._closed)
-        wait = self._breaker.wait()
-        if wait > 0:
+        breaker = self._breaker
+        if breaker.open and (wait := breaker.wait()) > 0:
             text = f"the provider {self._name} failed several times in a row and is given a pause"
             raise _unavailable(text, wait)
-        task = asyncio.current_task()
+        task: asyncio.Task[Any] | None = getattr(ctx, "task", None) or current_task()
         if task is None:
             raise RuntimeError("a call runs in a task")
         call = _Running(task)
         self._running[call] = None
-        ticket = self._breaker.begin()
+        ticket = breaker.begin()
         failed: bool | None = None
         try:
             value = await provider.execute(ctx)
@@ -130,9 +134,9 @@ class Calls:
             raise
         finally:
             del self._running[call]
-            if not self._running:
+            if not self._running and self._drains:
                 self._idle.set()
-            self._breaker.end(ticket, failed=failed)
+            breaker.end(ticket, failed=failed)
             if failed:
                 self._doubt()
 

@@ -53,7 +53,8 @@ class QuickConnections:
         sending.open = sending.open or request.acts
         stream = connection.send(request, head + request.body if request.body else head)
         try:
-            await stream.begun()
+            while not stream.begun:
+                await stream.more()
         except BaseException:
             stream.close()
             raise

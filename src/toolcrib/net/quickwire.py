@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import get_running_loop
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -168,7 +169,8 @@ class QuickStream:
     _held = 0
     _head = 0
     _named = 0
-    _head_done = False
+    begun = False
+    """Whether its head is there."""
     _bare = False
     """Whether the body ends with the connection."""
     _paused = False
@@ -188,7 +190,7 @@ class QuickStream:
         """The whole answer is here, and its head is known."""
         self.status = 200
         self.headers = usual.headers
-        self.keep = self.whole = self._head_done = True
+        self.keep = self.whole = self.begun = True
         body = data[len(usual.head) :]
         if body:
             self._pieces.append(body)
@@ -208,17 +210,12 @@ class QuickStream:
         """The media type alone, in lower case; empty when the server said none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    async def begun(self) -> None:
-        """Wait for the head. Raises `ToolFailure`."""
-        while not self._head_done:
-            await self._more()
-
     async def read(self) -> bytes:
         """The next piece; empty at the end. Raises `ToolFailure` when the connection breaks."""
         while not self._pieces:
             if self.whole:
                 return b""
-            await self._more()
+            await self.more()
         piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._held = 0
@@ -260,19 +257,18 @@ class QuickStream:
             self._paused = False
             self._connection.resume()
 
-    async def _more(self) -> None:
+    def more(self) -> asyncio.Future[None]:
+        """Done when something came. Raises `ToolFailure` when nothing will."""
         if self._failed is not None:
             place = self.request.url.authority
             raise ToolFailure(f"{place} {self._failed}", reason="upstream_error")
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        self._waiter = waiter = get_running_loop().create_future()
+        return waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def fail(self, words: str) -> None:
         """It does not go on."""
@@ -282,13 +278,13 @@ class QuickStream:
 
     def over_head(self, size: int) -> bool:
         """Whether its head is longer than any."""
-        if not self._head_done:
+        if not self.begun:
             self._head += size
         return self._head > _MOST_HEAD
 
     def end_of_input(self) -> None:
         """The server says no more."""
-        if self._bare and self._head_done:
+        if self._bare and self.begun:
             self.whole = True
             self._wake()
 
@@ -319,7 +315,7 @@ class QuickStream:
         self._bare = (
             "content-length" not in self.headers and "transfer-encoding" not in self.headers
         )
-        self._head_done = True
+        self.begun = True
         self._wake()
 
     def on_body(self, body: bytes) -> None:
@@ -335,6 +331,6 @@ class QuickStream:
 
     def on_message_complete(self) -> None:
         """All of it is there; what comes before the answer proper is not it."""
-        if self._head_done:
+        if self.begun:
             self.whole = True
             self._wake()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
+from toolcrib.observe.finder import Find, find_hints, find_values
 from toolcrib.observe.sensitive import (
     ASSIGNED,
     MIN_SECRET,
@@ -30,8 +32,12 @@ it is not known whether something is missing, half of the secret."""
 MAX_DEPTH = 200
 """What is nested deeper is hidden as a whole."""
 
+SHORT = 40
+"""A JSON text of so many bytes is walked through sooner than it is searched."""
+
 _type: Callable[[Any], type[object]] = type
 _KEYS_KEPT = 10_000
+_HOLDERS: frozenset[type] = frozenset({dict, list})
 _PLAIN: frozenset[type] = frozenset({int, float, bool, type(None)})
 
 _Span = tuple[int, int]
@@ -87,6 +93,17 @@ def _beside(text: str, *, after: bool) -> Iterable[int]:
             yield begin - (text[begin - 1 : begin] == " ")
 
 
+def _deep(obj: Any) -> bool:
+    """Whether something in a JSON value is nested deeper than is shown."""
+    level = [obj]
+    for _ in range(MAX_DEPTH + 1):
+        inside = (v.values() if _type(v) is dict else v for v in level if _type(v) in _HOLDERS)
+        level = [item for items in inside for item in items]
+        if not level:
+            return False
+    return True
+
+
 class Redactor:
     """Hides secrets in JSON values and in text. Safe to use from any thread."""
 
@@ -103,6 +120,12 @@ class Redactor:
         self._shortest = SHORTEST_SHAPE
         self._plain = _PLAIN
         self._keys: dict[Any, _Rule | None] = {}
+        self._find: tuple[tuple[str, ...], Find | None] = ((), None)
+        """A quick look for the values, and the forms that it was made for."""
+        self._bare = self
+        """The same without them."""
+        self._quiet: Redactor | None = None
+        """One that looks at keys only."""
         self._add(secrets)
 
     def add_secret(self, value: str) -> bool:
@@ -118,18 +141,27 @@ class Redactor:
 
     def _add(self, values: Iterable[str]) -> bool:
         usable = [value for value in values if len(value.strip()) >= MIN_SECRET]
+        digits = (v.strip() for v in usable)
+        # Before the forms: whoever sees those makes a finder of both.
+        self._numbers |= {int(v) for v in digits if v.isascii() and v.isdigit() and len(v) < 1000}
+        self.has_numbers = bool(self._numbers)
         forms = set(self._forms).union(*map(forms_of, usable))
         self._forms = tuple(sorted(forms, key=len))
         self._joined = "\0".join(self._forms)
         self.has_secrets = bool(self._forms)
-        digits = (v.strip() for v in usable)
-        self._numbers |= {int(v) for v in digits if v.isascii() and v.isdigit() and len(v) < 1000}
-        self.has_numbers = bool(self._numbers)
         self._plain = _PLAIN - {int} if self._numbers else _PLAIN
         self._shortest = min((SHORTEST_SHAPE, *map(len, self._forms[:1]), *[PIECE][: len(forms)]))
+        if usable:
+            self._bare = self._other_one(self._shortest)
         # A fresh dictionary, after the forms: who still fills the old one does no harm.
         self._keys = {}
         return bool(usable)
+
+    def _other_one(self, shortest: int) -> Redactor:
+        """One for the same keys that knows no values and leaves shorter texts alone."""
+        made = Redactor()
+        made._own, made._shortest = self._own, shortest
+        return made
 
     def hides(self, name: str) -> bool:
         """Whether the value under this key is hidden."""
@@ -173,9 +205,33 @@ class Redactor:
             return []
         return [s for form in self._forms if len(form) > PIECE for s in _torn(form, text)]
 
-    def value(self, obj: Any) -> Any:
-        """`obj` without secrets; copied only along the way to what is hidden."""
-        return self._dict(obj, 0) if _type(obj) is dict else self._walk(obj, 0)
+    def value(self, obj: Any, *, clear: bytes | None = None) -> Any:
+        """`obj` without secrets; copied only along the way to what is hidden. `clear` is its JSON
+        text, when that was found clear: keys and credential shapes are left to look for."""
+        look = self
+        if clear is not None:
+            look = self._bare
+            if len(clear) > SHORT and not find_hints()(clear.decode()):
+                look = self._quiet
+                if look is None:
+                    look = self._quiet = self._other_one(sys.maxsize)
+        return look._dict(obj, 0) if _type(obj) is dict else look._walk(obj, 0)
+
+    def clear(self, data: bytes, *values: Any) -> bool:
+        """Whether JSON text surely has no secret value in it, whole or cut, so that `secrets_in`
+        would leave `values` alone, of which it is the text; False where that is not certain."""
+        forms = self._forms
+        if not forms:
+            return not self._numbers
+        made_for, find = self._find
+        if made_for is not forms:
+            find = find_values(forms, self._numbers, piece=PIECE, mark=MARK)
+            self._find = (forms, find)
+        if find is None or find(data.decode()):
+            return False
+        if len(data) <= MAX_DEPTH or data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+            return True
+        return not any(map(_deep, values))
 
     def secrets_in(self, obj: Any, depth: int = 0) -> Any:
         """`obj` without the secret values themselves. Telling keys and credential shapes stay:

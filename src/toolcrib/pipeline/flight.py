@@ -51,8 +51,8 @@ class Flight(ToolContext):
     decision: Decision
     """Set by the pipeline: Python sets what has such a default on the class slowly."""
     gate = ""
-    encoded = b""
-    """The arguments as JSON."""
+    shaped: tuple[Any, bytes, bool] | None = None
+    """An output, that as JSON, and whether the JSON was found clear of secret values."""
     unchecked = False
     """Whether the arguments may be anything, since they did not pass the schema."""
     seat: Seat | None = None
@@ -140,7 +140,7 @@ class Flight(ToolContext):
         ):
             return msgspec.Raw(encoded), None
         value = msgspec.json.decode(encoded)
-        shown = hider.value(value)
+        shown = hider.value(value, clear=encoded if hider.clear(encoded) else None)
         kept = encoded if shown is value else encode(shown)
         if kept is encoded and len(encoded) <= limit:
             return msgspec.Raw(encoded), None
@@ -170,9 +170,11 @@ class Flight(ToolContext):
         failure = result.error
         output, output_hash, size = NOTHING, None, 0
         if result.status != "denied" and result.output is not None:
-            encoded = encode(result.output)
+            made, encoded, clear = self.shaped or (None, b"", False)
+            if made is not result.output:
+                encoded, clear = encode(result.output), False
             size = len(encoded)
-            shown = hider.value(result.output)
+            shown = hider.value(result.output, clear=encoded if clear else None)
             kept = encoded if shown is result.output else encode(shown)
             output = captured(kept, limit)
             if kept is not encoded or size > limit:

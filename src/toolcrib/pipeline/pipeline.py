@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from toolcrib.core.clock import Clock
@@ -31,6 +30,7 @@ from toolcrib.errors import StoreError
 from toolcrib.pipeline.asking import Asking
 from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed, overdue
+from toolcrib.pipeline.fit import fit
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.gates import decide, fault, proper
 from toolcrib.pipeline.ids import count_ids
@@ -39,17 +39,6 @@ from toolcrib.pipeline.limits import Meter, Refusal, refund, take
 from toolcrib.pipeline.parts import Asker, Hider, TrailWriter
 from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
-from toolcrib.pipeline.shaping import (
-    MARGIN,
-    NotJson,
-    comes_later,
-    cut,
-    cut_blocks,
-    hide,
-    plain,
-    sound,
-    spoken,
-)
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
 
@@ -360,52 +349,7 @@ class Pipeline:
 
     def _shape(self, plan: Plan, flight: Flight, result: ToolResult) -> ToolResult:
         """A result made fit to leave."""
-        wrong = sound(result)
-        if wrong is not None:
-            text = f"the tool returned a result that is none: {wrong}"
-            return failed(flight, "invalid_output", text)
-        result = msgspec.structs.replace(result, call_id=flight.call_id)
-        try:
-            output, encoded = plain(result.output)
-            changes: dict[str, Any] = {"output": output, "metadata": plain(result.metadata)[0]}
-            if result.content is not None:
-                changes["content"] = plain(result.content)[0]
-            if result.error is not None:
-                changes["error"] = spoken(result.error, result.status)
-            if self.hider.has_secrets:
-                # Behind `plain`: only JSON values can be looked through.
-                result = hide(msgspec.structs.replace(result, **changes), self.hider)
-                changes = {n: getattr(result, n) for n in ("metadata", "content", "error")}
-                output, encoded = plain(result.output)
-                changes["output"] = output
-        except NotJson as error:
-            return failed(flight, "invalid_output", str(error))
-        if (
-            result.status == "ok"
-            and plan.checks_output
-            and not plan.output.is_valid(output)
-            and not comes_later(result)
-        ):
-            problems = plan.output.problems(output, unknown="is not in the output schema")
-            details = {"problems": msgspec.to_builtins(problems[:10])}
-            text = "the tool's output does not fit its own schema"
-            return failed(flight, "invalid_output", text, details)
-        limit = self.settings.max_output
-        if result.truncated is not None:
-            limit += MARGIN  # a call that it made was cut already: there is a mark at its end
-        over = cut(output, encoded, limit)
-        if over is not None:
-            changes["output"], changes["truncated"] = over
-            text = output if isinstance(output, str) else encoded.decode()
-            if self._keep(flight.call_id, flight.principal.name, text):
-                changes["metadata"] = {**changes["metadata"], "artifact": flight.call_id}
-        if changes.get("content"):
-            blocks = cut_blocks(changes["content"], limit)
-            if blocks is not None:
-                changes["content"], changes["truncated"] = blocks
-        if flight.noted:
-            changes["metadata"] = {**changes["metadata"], **flight.noted}
-        return msgspec.structs.replace(result, **changes)
+        return fit(plan, flight, result, self.hider, self.settings.max_output, self._keep)
 
     # Endings other than the common one.
 

@@ -41,8 +41,10 @@ class Recorder:
         if result.error is not None and self.hider.has_secrets:
             result = hide(result, self.hider)
         doubt = flight.opened and self.leases.in_doubt(flight)
-        if doubt and await self._written_off(flight, result):
-            return result
+        if doubt:
+            if await self._written_off(flight, result):
+                return result
+            flight.shaped = None  # there may be more secrets than when it was looked through
         record = flight.record(result, self.hider, self.settings.audit_capture)
         flight.plan.counter.ended(result.status, result.reason, flight.total_s)
         if flight.plan.sync and flight.attempt:

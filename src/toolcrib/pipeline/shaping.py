@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolcrib.core.jsontext import check_value
+from toolcrib.core.jsontext import MAX_DEPTH, check_value
 from toolcrib.core.result import Failure, ToolResult, Truncated
 from toolcrib.errors import JsonError
 from toolcrib.pipeline.parts import Hider
@@ -16,9 +16,10 @@ MARK = "… [cut: {kept} of {original} characters]"
 MARGIN = 100
 """Characters that a mark may have."""
 PLAIN = frozenset({str, int, float, bool, type(None)})
+SMALL = 4096
+"""Bytes of JSON that surely hold no number with too many digits."""
 encode = msgspec.json.Encoder(decimal_format="number").encode
-
-
+_decode = msgspec.json.Decoder().decode
 _encode_any = msgspec.json.Encoder(
     decimal_format="number", enc_hook=lambda value: _foreign(value)
 ).encode
@@ -36,13 +37,28 @@ def plain(value: Any) -> tuple[Any, bytes]:
             if type(value) is float and value - value != 0.0:
                 raise NotJson(f"the output has no JSON form: {value} is not a number")
             return value, encoded
-        if b"null" in encoded:
+        if encoded.find(b"null") >= 0:
             # A real null, or a NaN that the encoder wrote so.
+            known = _reread(value, encoded)
+            if known is not None:
+                return known, encoded
             check_value(msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True),
                         max_nodes=10_000_000, max_bytes=1 << 40)  # fmt: skip
-        return msgspec.json.decode(encoded), encoded
+        return _decode(encoded), encoded
     except (TypeError, ValueError, OverflowError, RecursionError, JsonError) as error:
         raise NotJson(f"the output has no JSON form: {error}") from None
+
+
+def _reread(value: Any, encoded: bytes) -> Any:
+    """What a short text says, if that equals the value it was made from: then no part of it was
+    a NaN. None where that has to be looked into."""
+    if len(encoded) > SMALL or encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH:
+        return None
+    try:
+        known = _decode(encoded)
+        return known if known == value else None
+    except Exception:  # a tool's own types may compare as they like
+        return None
 
 
 def _foreign(value: Any) -> Any:
@@ -95,9 +111,9 @@ def cut_blocks(
     return kept, Truncated(total, limit)
 
 
-def comes_later(result: ToolResult) -> bool:
+def comes_later(metadata: dict[str, Any]) -> bool:
     """Whether the output is not there yet: an MCP server may answer with a task to ask about."""
-    said: Any = result.metadata.get("mcp")
+    said: Any = metadata.get("mcp")
     return isinstance(said, dict) and cast("Any", said).get("resultType", "complete") != "complete"
 
 
@@ -106,12 +122,15 @@ def hide(result: ToolResult, hider: Hider) -> ToolResult:
     changes: dict[str, Any] = {
         name: hider.secrets_in(getattr(result, name)) for name in ("output", "content", "metadata")
     }
-    error = result.error
-    if error is not None:
-        changes["error"] = msgspec.structs.replace(
-            error, message=hider.text(error.message), details=hider.secrets_in(error.details)
-        )
+    if result.error is not None:
+        changes["error"] = said(result.error, hider)
     return msgspec.structs.replace(result, **changes)
+
+
+def said(error: Failure, hider: Hider) -> Failure:
+    """A failure without the values that were marked as secret."""
+    message, details = hider.text(error.message), hider.secrets_in(error.details)
+    return msgspec.structs.replace(error, message=message, details=details)
 
 
 def captured(encoded: bytes, limit: int) -> msgspec.Raw:
@@ -136,10 +155,12 @@ def sound(result: ToolResult) -> str | None:
     if error is not None and not is_reason(error.reason):
         return f"its reason is {error.reason!r}"
     content: Any = result.content
-    if content is not None and not (
-        isinstance(content, list) and all(isinstance(c, dict) for c in cast("list[Any]", content))
-    ):
-        return "its content is not a list of blocks"
+    if content is not None:
+        if not isinstance(content, list):
+            return "its content is not a list of blocks"
+        for block in cast("list[Any]", content):
+            if not isinstance(block, dict):
+                return "its content is not a list of blocks"
     if not isinstance(cast("Any", result.metadata), dict):
         return f"its metadata is a {type(result.metadata).__name__}"
     return None

@@ -14,6 +14,8 @@ from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_STANDING = 16
+"""Tasks that stand by at most."""
 Work = Coroutine[Any, Any, None]
 
 
@@ -38,7 +40,7 @@ def going_on(work: Coroutine[Any, Any, T], waiting: Any) -> Generator[Any, Any, 
 class _EagerTasks:
     """Starts work with the tasks of Python 3.12 and later, which can do it themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, again: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
 
@@ -57,21 +59,23 @@ class _StandIns:
     """The same for Python 3.11, by keeping a task that stands by.
 
     While work runs here, that task counts as the current one: whoever wants to cancel the work
-    later, or sets it a time limit, asks for it. Only work that waits uses it up.
+    later, or sets it a time limit, asks for it. Only work that waits uses it up; with `again`, it
+    stands by for other work after that, where nobody waits for the end of a task.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, again: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
+        self._idle = _Idle() if again else None
         # Always one of them: how many tasks there are says nothing about what was done before.
-        self._next: _StandIn | None = _StandIn(self._loop)
+        self._next: _StandIn | None = _StandIn(self._loop, self._idle)
 
     def start(self, work: Work) -> Task[None] | None:
         """Run the work until it waits; then gives the task that it goes on as."""
         loop = self._loop
         made = self._next
         if made is None or made.task.cancelling():
-            made = self._next = _StandIn(loop)
+            made = self._next = self._another()
         task = made.task
         context = self._context.copy()  # one call does not see what another set
         before = _current(loop)
@@ -86,21 +90,47 @@ class _StandIns:
             _leave(loop, task)
             if before is not None:
                 _enter(loop, before)
-        self._next = _StandIn(loop)
+        self._next = self._another()
         made.take_over(work, context, waiting)
         return task
 
+    def _another(self) -> _StandIn:
+        idle = self._idle
+        while idle is not None and idle.all:
+            found = idle.all.pop()
+            if not found.task.cancelling() and not found.task.done():
+                return found
+            found.task.cancel()
+        return _StandIn(self._loop, idle)
+
     def close(self) -> None:
-        """Let the task go that stands by."""
+        """Let the tasks go that stand by."""
         made, self._next = self._next, None
         if made is not None:
             made.task.cancel()
+        if self._idle is not None:
+            self._idle.over = True
+            for one in self._idle.all:
+                one.task.cancel()
+            self._idle.all.clear()
+
+
+class _Idle:
+    """Those that stand by after their work."""
+
+    def __init__(self) -> None:
+        self.all: list[_StandIn] = []
+        self.over = False
+        """Whether nobody has work for them any more."""
 
 
 class _StandIn(Coroutine[Any, Any, None]):
     """What a task runs that first waits for work, and then is that work."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, idle: _Idle | None) -> None:
+        self._idle = idle
+        """Where it stands by after its work; None where its task ends with it."""
+        self._loop = loop
         self._free: Future[None] = loop.create_future()
         self._work: Work | None = None
         self._context: Context
@@ -123,7 +153,12 @@ class _StandIn(Coroutine[Any, Any, None]):
         if not self._taken:
             self._taken = True
             return self._waiting
-        return self._context.run(work.send, value)
+        if self._idle is None:
+            return self._context.run(work.send, value)
+        try:
+            return self._context.run(work.send, value)
+        except (StopIteration, CancelledError):
+            return self._stand_by()
 
     def throw(self, *error: Any) -> Any:
         """The next step, with an exception, which is all that tasks give."""
@@ -135,7 +170,24 @@ class _StandIn(Coroutine[Any, Any, None]):
             self._taken = True
             if self._waiting is not None and self._waiting.cancel():
                 return self._waiting
-        return self._context.run(work.throw, *error)
+        if self._idle is None:
+            return self._context.run(work.throw, *error)
+        try:
+            return self._context.run(work.throw, *error)
+        except (StopIteration, CancelledError):
+            return self._stand_by()
+
+    def _stand_by(self) -> Any:
+        """Wait for other work, unless enough others do, or somebody still cancels this."""
+        idle = self._idle
+        if idle is None or idle.over or len(idle.all) >= _STANDING or self.task.cancelling():
+            raise StopIteration
+        self._work = self._waiting = None
+        del self._context
+        self._taken = False
+        self._free = self._loop.create_future()
+        idle.all.append(self)
+        return next(iter(self._free.__await__()))
 
     def close(self) -> None:
         """End what is left of it."""

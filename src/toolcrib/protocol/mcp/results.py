@@ -37,16 +37,14 @@ def from_result(raw: Any, call_id: str = "") -> ToolResult:
     content = members.get("content")
     if content is None and "structuredContent" in members:
         content = []
-    if not isinstance(content, list) or not all(
-        isinstance(block, dict) for block in cast("list[Any]", content)
-    ):
-        raise ToolFailure(_INVALID + "its content is not a list of blocks", reason="upstream_error")
-    blocks = cast("list[dict[str, Any]]", content)
-    rest = {k: v for k, v in members.items() if k not in ("content", "structuredContent")}
-    _without_hop(rest)
-    if "structuredContent" in members:
+    blocks = _blocks(content)
+    rest = members.copy()
+    rest.pop("content", None)
+    if "_meta" in rest:
+        _without_hop(rest)
+    if "structuredContent" in rest:
+        output = rest.pop("structuredContent")
         rest["structured"] = True
-        output = members["structuredContent"]
     else:
         output = _only_text(blocks)
     failed = members.get("isError") is True
@@ -63,20 +61,23 @@ def from_result(raw: Any, call_id: str = "") -> ToolResult:
 def to_result(result: ToolResult, *, modern: bool) -> dict[str, Any]:
     """What is answered to `tools/call`: what a server behind us said, as it said it, or a tool's
     own ending. Use `upstream_error` first."""
-    told: Any = result.metadata.get(UPSTREAM)
-    if isinstance(told, dict):
+    metadata = result.metadata
+    told: Any = metadata.get(UPSTREAM)
+    relayed = isinstance(told, dict)
+    if relayed:
         made = _relayed(result, cast("dict[str, Any]", told), modern)
     else:
         made = _own(result, modern)
-    meta: dict[str, Any] = {}
-    if result.error is not None and not isinstance(told, dict):
-        meta[FAILURE] = failure(result)
-    if result.truncated is not None:
-        meta[TRUNCATED] = msgspec.to_builtins(result.truncated)
-    if more := {k: v for k, v in result.metadata.items() if k != UPSTREAM}:
-        meta[METADATA] = more
-    if meta:
-        made["_meta"] = {**made.get("_meta", {}), **meta}
+    if result.error is not None or result.truncated is not None or len(metadata) > relayed:
+        meta: dict[str, Any] = {}
+        if result.error is not None and not relayed:
+            meta[FAILURE] = failure(result)
+        if result.truncated is not None:
+            meta[TRUNCATED] = msgspec.to_builtins(result.truncated)
+        if more := {k: v for k, v in metadata.items() if k != UPSTREAM}:
+            meta[METADATA] = more
+        if meta:
+            made["_meta"] = {**made.get("_meta", {}), **meta}
     if modern:
         made.setdefault("resultType", "complete")
     elif made.get("resultType") == "complete":
@@ -131,6 +132,17 @@ def upstream_failure(error: UpstreamError) -> ToolFailure:
     return ToolFailure(words, reason=reason, details={UPSTREAM: told})
 
 
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    """The content of a result, if it is a list of blocks."""
+    if isinstance(content, list):
+        for block in cast("list[Any]", content):
+            if not isinstance(block, dict):
+                break
+        else:
+            return cast("list[dict[str, Any]]", content)
+    raise ToolFailure(_INVALID + "its content is not a list of blocks", reason="upstream_error")
+
+
 def _unfinished(members: dict[str, Any], call_id: str) -> ToolResult:
     """A result of another type than a finished call's, a task for instance: kept whole."""
     rest = {"resultType": members["resultType"]}
@@ -160,7 +172,8 @@ def _without_hop(rest: dict[str, Any]) -> None:
 
 
 def _relayed(result: ToolResult, told: Mapping[str, Any], modern: bool) -> dict[str, Any]:
-    made = {k: v for k, v in told.items() if k != "structured"}
+    made = dict(told)
+    made.pop("structured", None)
     if made.get("resultType", "complete") != "complete":
         whole: Any = result.output
         return {**made, **cast("dict[str, Any]", whole)} if isinstance(whole, dict) else made

@@ -15,28 +15,32 @@ from toolcrib.errors import ToolFailure
 from toolcrib.protocol.mcp.headers import Mirror, param_headers
 from toolcrib.protocol.mcp.results import from_result, upstream_failure
 from toolcrib.providers.mcp.exchange import Behalf, Lost
+from toolcrib.providers.mcp.listing import PlainTool
 from toolcrib.providers.mcp.upstream import Upstream
 
 _EVERY = 0.05
 """Seconds between two steps of progress that are written down; the caller gets all of them."""
 
 
+async def call_plain(upstream: Upstream, tool: PlainTool, ctx: ToolContext) -> Any:
+    """Run a tool that has nothing special about it. What the server answers is given back as it
+    came."""
+    behalf = _Call(ctx)
+    try:
+        raw = await upstream.call(tool.name, ctx, behalf, repeatable=tool.repeatable)
+    except UpstreamError as error:
+        raise upstream_failure(error) from error
+    except asyncio.CancelledError:
+        behalf.stopped(repeatable=tool.repeatable)
+        raise
+    return from_result(raw, ctx.call_id)
+
+
 async def call_tool(
     upstream: Upstream, spec: ToolSpec, ctx: ToolContext, mirrored: tuple[Mirror, ...]
 ) -> Any:
-    """Run the tool. What the server answers is given back as it came."""
-    tool, definition = spec.config["tool"], spec.config["definition"]
-    if not mirrored and "execution" not in definition:
-        behalf = _Call(ctx)
-        try:
-            raw = await upstream.call(tool, ctx, behalf, repeatable=spec.repeatable)
-        except UpstreamError as error:
-            raise upstream_failure(error) from error
-        except asyncio.CancelledError:
-            behalf.stopped(spec)
-            raise
-        return from_result(raw, ctx.call_id)
-    params = {"name": tool, "arguments": ctx.arguments}
+    """The same for any tool."""
+    params = {"name": spec.config["tool"], "arguments": ctx.arguments}
     try:
         headers = param_headers(mirrored, ctx.arguments) if mirrored else None
     except ValueError as error:
@@ -69,7 +73,7 @@ async def _ask(
     except UpstreamError as error:
         raise upstream_failure(error) from error
     except asyncio.CancelledError:
-        behalf.stopped(spec)
+        behalf.stopped(repeatable=spec.repeatable)
         raise
 
 
@@ -96,9 +100,9 @@ class _Call(Behalf):
         """The clock of the call stands still meanwhile."""
         return self._ctx.waiting()
 
-    def stopped(self, spec: ToolSpec) -> None:
+    def stopped(self, *, repeatable: bool) -> None:
         """It was cancelled: the server was told, and may not have heard in time."""
-        if self.unanswered and not spec.repeatable:
+        if self.unanswered and not repeatable:
             self._ctx.still_running = True
 
 

@@ -7,13 +7,22 @@ long way, by `Session.request` and `HttpWire`.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from toolcrib.core.context import ToolContext
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.net.exchange import REDIRECTS, Request
 from toolcrib.protocol.mcp import keys
-from toolcrib.providers.mcp.exchange import IN_THREAD, Behalf, Exchange, Lost, encode
+from toolcrib.providers.mcp.exchange import (
+    IN_THREAD,
+    MAX_DEPTH,
+    Behalf,
+    Exchange,
+    Lost,
+    encode,
+)
 from toolcrib.providers.mcp.http import HttpWire
 from toolcrib.providers.mcp.session import CLIENT, Session
 
@@ -41,6 +50,7 @@ class Direct:
         self._ready: dict[str, tuple[Request, bytes, bytes]] = {}
         """By tool: the request, its head up to the length, and the tool's name as JSON."""
         self._nothing = encode(session.asking.mirrored(None))
+        self._most = min(IN_THREAD, wire.max_message)
         self._leads_away = False
         """Whether the server sends us elsewhere."""
 
@@ -75,7 +85,8 @@ class Direct:
     async def _result(self, exchange: Exchange, stream: QuickStream) -> dict[str, Any]:
         try:
             try:
-                await stream.begun()
+                while not stream.begun:
+                    await stream.more()
             except ToolFailure as error:
                 raise Lost(str(error)) from error
             if stream.status in REDIRECTS:
@@ -83,8 +94,13 @@ class Direct:
                 exchange.sent = False
                 raise Lost(f"{stream.request.words} was redirected")
             body = stream.all_there
-            if body is None or stream.status != 200 or len(body) > IN_THREAD:
+            if body is None or stream.status != 200 or len(body) > self._most:
                 return await self._wire.answer(stream, exchange)
+            if stream.headers.get("content-type") == "application/json":
+                found = _read(body)
+                if found is not None and found.id == exchange.id:
+                    exchange.answered = True
+                    return found.result
             return self._wire.read(body, stream.content_type, exchange)
         except BaseException:
             stream.close()
@@ -109,6 +125,29 @@ class Direct:
 
 
 _NOTHING: dict[str, Any] = {}
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An answer as nearly every server writes it."""
+
+    jsonrpc: Literal["2.0"]
+    id: int
+    result: dict[str, Any]
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+def _read(body: bytes) -> _Answer | None:
+    """A plain answer; None for any other, which is looked at closely. Why the text is then strict
+    JSON, `core.jsontext.parse_quickly` says."""
+    if b"\\u" in body or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        return None
+    try:
+        found = _decode(body)
+        return found if body.count(b'"') == encode(found).count(b'"') else None
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def direct_to(session: Session) -> Direct | None:

@@ -68,7 +68,7 @@ class HttpWire:
         self._client = client
         self._guard = guard
         self._signer = signer
-        self._limit = max_message
+        self.max_message = max_message
         self._incoming: Incoming | None = None
         self._modern = False
         self._version: str | None = None
@@ -144,7 +144,7 @@ class HttpWire:
         if content_type != "application/json":
             text = f"the server answered {exchange.method} with {content_type or 'nothing'}"
             raise Nonsense(text[:200])
-        return self._found(messages_of(body, self._limit), exchange)
+        return self._found(messages_of(body, self.max_message), exchange)
 
     async def answer(self, stream: Answer, exchange: Exchange) -> dict[str, Any]:
         """The result that an answer holds, whose head is there."""
@@ -240,7 +240,7 @@ class HttpWire:
 
     async def _body(self, stream: Answer) -> bytes:
         try:
-            return await stream.body(self._limit)
+            return await stream.body(self.max_message)
         except ToolFailure as error:
             if error.reason == "output_too_large":
                 raise
@@ -248,8 +248,8 @@ class HttpWire:
 
     async def _messages(self, data: bytes | str) -> list[Message]:
         if len(data) > IN_THREAD:
-            return await asyncio.to_thread(messages_of, data, self._limit)
-        return messages_of(data, self._limit)
+            return await asyncio.to_thread(messages_of, data, self.max_message)
+        return messages_of(data, self.max_message)
 
     async def _refused(self, stream: Answer, exchange: Exchange, session: str | None) -> None:
         """Say why: in the words of the protocol if the server used them."""
@@ -278,7 +278,7 @@ class HttpWire:
     async def _streamed(self, stream: Answer, exchange: Exchange) -> dict[str, Any]:
         """Read the stream of a request until its answer, across broken connections if the server
         keeps what it sent."""
-        parser = EventParser(self._limit)
+        parser = EventParser(self.max_message)
         tries = 0
         while True:
             before = parser.last_id
@@ -337,7 +337,7 @@ class HttpWire:
     # The stream of what belongs to no request (handshake era).
 
     async def _stay(self) -> None:
-        parser = EventParser(self._limit)
+        parser = EventParser(self.max_message)
         failures, open_before = 0, False
         while True:
             headers = {**_LISTEN, **self._plain()}

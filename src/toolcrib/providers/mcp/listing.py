@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from fnmatch import fnmatchcase
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import SpecError, ToolFailure
@@ -22,6 +22,14 @@ _SLICE = 200
 _MARK = MARK.encode()
 
 
+class PlainTool(NamedTuple):
+    """A tool whose calls say nothing but its name and their arguments."""
+
+    name: str
+    """Its name at the server."""
+    repeatable: bool
+
+
 class Listing:
     """The tools of a server as they were listed once."""
 
@@ -32,6 +40,21 @@ class Listing:
         self.relays: dict[str, str] = {}
         """The tools that stand for resources and prompts."""
         self.problems: list[str] = []
+        self._plain: dict[str, PlainTool | None] = {}
+
+    def plain(self, spec: ToolSpec) -> PlainTool | None:
+        """The tool, if its calls have nothing special about them."""
+        try:
+            return self._plain[spec.name]
+        except KeyError:
+            config = spec.config
+            special = "relay" in config or spec.name in self.mirrors
+            if special or "execution" in config["definition"]:
+                found = None
+            else:
+                found = PlainTool(config["tool"], spec.repeatable)
+            self._plain[spec.name] = found
+            return found
 
     def add(self, raw: Any, settings: McpSettings, *, marked: bool) -> None:
         """Take in one definition, or say what is wrong with it. `marked` says that arguments may

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 from toolcrib.core.context import ToolContext
@@ -12,7 +12,7 @@ from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.net.client import Client
 from toolcrib.protocol.mcp.definitions import KIND
-from toolcrib.providers.mcp.calling import call_relay, call_tool
+from toolcrib.providers.mcp.calling import call_plain, call_relay, call_tool
 from toolcrib.providers.mcp.connecting import Connector
 from toolcrib.providers.mcp.exchange import Lost
 from toolcrib.providers.mcp.listing import Listing, list_tools
@@ -107,17 +107,22 @@ class McpProvider:
             except UpstreamError:
                 return  # an answer, if an unfriendly one
 
-    async def execute(self, ctx: ToolContext) -> Any:
+    def execute(self, ctx: ToolContext) -> Coroutine[Any, Any, Any]:
         """Run one call."""
-        spec = self._listing.specs.get(ctx.tool if ctx.spec is None else ctx.spec.name)
+        given = ctx.spec
+        name = ctx.tool if given is None else given.name
+        spec = self._listing.specs.get(name)
         if spec is None:
             raise ToolFailure(f"{self.name} has no tool {ctx.tool}", reason="unknown_tool")
-        if ctx.spec is not None and not spec.defines(ctx.spec):
+        if given is not None and spec is not given and not spec.defines(given):
             # The list was read anew after the call was decided on.
             raise Denial("definition_changed", "the tool changed while the call waited")
+        plain = self._listing.plain(spec)
+        if plain is not None:
+            return call_plain(self._upstream, plain, ctx)
         if "relay" in spec.config:
-            return await call_relay(self._upstream, spec, ctx)
-        return await call_tool(self._upstream, spec, ctx, self._listing.mirrors.get(spec.name, ()))
+            return call_relay(self._upstream, spec, ctx)
+        return call_tool(self._upstream, spec, ctx, self._listing.mirrors.get(name, ()))
 
 
 def factory(

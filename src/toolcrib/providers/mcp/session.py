@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from toolcrib.core.link import Era, UpstreamError
@@ -88,15 +88,15 @@ class Session:
         params: Mapping[str, Any],
         behalf: Behalf = OURS,
         headers: Mapping[str, str] | None = None,
-        first: Awaitable[dict[str, Any]] | None = None,
+        first: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The result of a request, after as many rounds of questions as the server needs. `first`
-        is the first round's, where that is under way already."""
+        is what the first round came to, where that is over already."""
         asked = params
         for number in range(_ROUNDS + 1):
             try:
                 if first is not None:
-                    raw, first = await first, None
+                    raw, first = first, None
                 else:
                     raw = await self.request(method, asked, behalf, headers=headers)
             except UpstreamError as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from toolcrib.core.context import ToolContext
+from toolcrib.core.link import UpstreamError
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.providers.mcp.connecting import Connector
 from toolcrib.providers.mcp.direct import Direct, direct_to
@@ -127,15 +128,22 @@ class Upstream:
         """The same for a plain call of a tool. Most servers are reached the short way."""
         direct = self._direct
         begun = None if direct is None else direct.begin(tool, ctx, behalf)
+        if direct is not None and begun is not None:
+            try:
+                raw = await begun
+                if "inputRequests" not in raw and raw.get("resultType") != "input_required":
+                    return raw
+                params = {"name": tool, "arguments": ctx.arguments}
+                return await direct.session.converse("tools/call", params, behalf, first=raw)
+            except UpstreamError as error:
+                direct.session.asking.check_error(error, behalf.link)
+                raise
+            except Refused as error:
+                raise _refused(error) from error
+            except Lost as error:
+                if behalf.sent:
+                    raise _broken(error, begun=True, repeatable=repeatable) from error
         params = {"name": tool, "arguments": ctx.arguments}
-        try:
-            if direct is not None and begun is not None:
-                return await direct.session.converse("tools/call", params, behalf, None, begun)
-        except Refused as error:
-            raise _refused(error) from error
-        except Lost as error:
-            if behalf.sent:
-                raise _broken(error, begun=True, repeatable=repeatable) from error
         return await self.send("tools/call", params, behalf, repeatable=repeatable)
 
     def send_aside(self, method: str, params: Mapping[str, Any]) -> None:

@@ -321,8 +321,8 @@ class Connection(HttpToolsProtocol):
         """The next request's turn; the door's sweep closes a connection that stays idle."""
         if self.transport.is_closing():
             return
-        if len(self.pipeline) <= MOST_QUEUED:  # else each answer would let a whole load in
-            self.flow.resume_reading()
+        if self.flow.read_paused and len(self.pipeline) <= MOST_QUEUED:
+            self.flow.resume_reading()  # behind more, each answer would let a whole load in
         if self.pipeline:
             exchange, app = self.pipeline.pop()
             self._start(exchange, app)  # pyright: ignore[reportArgumentType]

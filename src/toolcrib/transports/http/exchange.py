@@ -22,6 +22,7 @@ CONNECTION = "toolcrib.connection"
 """Where a scope of our own server has its connection."""
 DONE = object()
 """What stands in the place of work that is done and answered already."""
+_CLOSE = b"connection: close\r\n"
 LINGER = 1.0
 """Seconds for which the rest of a refused body is read and thrown away, so that the client gets to
 read the answer before the connection is reset."""
@@ -76,8 +77,9 @@ class Exchange(RequestResponseCycle):
         """The body, if all of it is here already."""
         return None if self.more_body else bytes(self.body)
 
-    def finish(self, status: int, head: bytes, body: bytes) -> bool:
+    def finish(self, status: int, head: bytes, body: bytes, *, now: bool = False) -> bool:
         """Write a whole answer in one go: `head` is the header lines up to the length's value.
+        With `now`, it does not wait for others that may be ready in this moment.
 
         False when a slow reader has to be waited for; then the usual way has to be taken.
         """
@@ -86,15 +88,13 @@ class Exchange(RequestResponseCycle):
         if self.disconnected or self.response_started:
             return True
         self.response_started = self.response_complete = True
-        parts = [STATUS_LINE[status]]
-        for name, value in self.default_headers:
-            parts += (name, b": ", value, b"\r\n")
-        if not self.keep_alive:
-            parts.append(b"connection: close\r\n")
-        parts += (head, b"%d\r\n\r\n" % len(body), body)
-        later: Any = self.transport
-        later.write_later(b"".join(parts))
-        self.came()
+        first = STATUS_LINE[status] if self.keep_alive else STATUS_LINE[status] + _CLOSE
+        date = self.connection.owner.date_line
+        transport: Any = self.transport
+        write = transport.write if now else transport.write_later
+        write(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
+        if "message_event" in self.__dict__:
+            self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
@@ -160,7 +160,8 @@ class Turning:
             self.real.write(b"".join(late))
 
     def write(self, data: bytes) -> None:
-        self.flush()
+        if self._late:
+            self.flush()
         self.real.write(data)
 
     def write_eof(self) -> None:

@@ -58,6 +58,8 @@ class HttpDoor:
         self._servers: list[asyncio.Server] = []
         self._tick: asyncio.TimerHandle | None = None
         self._second = 0
+        self.date_line = b""
+        """What every answer says of the time."""
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -169,6 +171,7 @@ class HttpDoor:
             self._second = second
             date = formatdate(second, usegmt=True).encode()
             self.state.default_headers = [(b"date", date)]
+            self.date_line = b"date: %b\r\n" % date
 
     def _let_go(self) -> None:
         for held in self._tcp:

@@ -2,10 +2,10 @@
 
 A request goes down this list, and its answer up again.
 
-- Over HTTP: `entrance` (what an address means), `http` (the door), `quick` (plain calls), `envelope`
-  (headers against the body), `posts` (one POST and its answer), `held` (answers that stay open),
-  `streams` (events, numbered and resumed), `metadata` (where to log in), `old_sse` (the transport of
-  2024-11-05).
+- Over HTTP: `entrance` (what an address means), `http` (the door), `quick` (plain calls),
+  `envelope` (headers against the body), `posts` (one POST and its answer), `held` (answers that
+  stay open), `streams` (events, numbered and resumed), `metadata` (where to log in), `old_sse` (the
+  transport of 2024-11-05).
 - Over a pipe: `stdio`, `pipe`.
 - For both: `sessions` (clients since their `initialize`), `line` (what one request can do with its
   client), `asked` (the request itself), `faults` (the error that answers it).

@@ -10,6 +10,7 @@ from toolcrib.core.result import ToolResult
 from toolcrib.core.version import __version__
 from toolcrib.errors import ToolFailure
 from toolcrib.protocol.mcp import codes, keys
+from toolcrib.protocol.mcp.results import to_result
 from toolcrib.protocol.mcp.versions import KNOWN, agreed, era_of
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
@@ -44,19 +45,14 @@ class Dispatcher:
         self.relays = Relays(service, self.running.run, self.changes)
         self.tools = Tools(service, self.running, self.relays.tasks)
 
-    def begin(
-        self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
-    ) -> Run | None:
-        """Begin a plain call; `answer` goes on with it, and `ended` tells how it ended. None for a
-        request that `answer` has to look at first."""
-        if caller.badge.over:
-            return None
-        return self.tools.begin(caller, endpoint, asked, channel)
-
     def ended(
         self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
     ) -> dict[str, Any]:
         """The answer to a call that has ended. Raises `McpFault`."""
+        if result.error is None and asked.era == "modern":
+            made = to_result(result, modern=True)
+            if made["resultType"] == "complete":
+                return _signed(asked, made)
         return _signed(asked, self.tools.ended(caller, endpoint, asked, result))
 
     async def answer(

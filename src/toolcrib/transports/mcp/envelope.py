@@ -33,6 +33,8 @@ _VERSION = b"mcp-protocol-version"
 _LATEST = LATEST.encode()
 _MODERN = frozenset(version.encode() for version in MODERN)
 _MOST_SCHEMAS = 4096
+LONGEST_NAME = 256
+"""Of a tool, in a call."""
 
 
 def check_accept(head: Mapping[bytes, bytes], *kinds: bytes) -> None:
@@ -135,7 +137,7 @@ def usual_call(name: bytes, body: bytes) -> Asked | None:
         return None
     params = call.params
     meta = params.meta
-    if meta.version != LATEST or params.name.encode() != name:
+    if meta.version != LATEST or params.name.encode() != name or len(name) > LONGEST_NAME:
         return None
     return Asked(
         call.id,
@@ -155,6 +157,18 @@ class Params:
         self._host = service.host
         self._known: dict[int, tuple[Mapping[str, Any], tuple[Mirror, ...]]] = {}
         """By the identity of a tool's schema, which is kept so that no other can have it."""
+
+    def unmarked(self, caller: Caller, name: str) -> Plan | None:
+        """The plan of a tool whose arguments no header repeats, if it is known to a caller without
+        a session."""
+        if caller.session is not None or caller.books is not self._host.planner.books:
+            return None
+        plan = None if caller.plans is None else caller.plans.get(name)
+        if plan is None:
+            return None
+        schema = plan.spec.input_schema
+        held = self._known.get(id(schema))
+        return None if (held[1] if held is not None else self._learn(schema)) else plan
 
     def check(
         self, head: Mapping[bytes, bytes], caller: Caller, endpoint: Endpoint, asked: Asked

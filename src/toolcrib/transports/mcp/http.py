@@ -17,7 +17,7 @@ from toolcrib.transports.eager import going_on
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import Headers, encode, extra, reply
 from toolcrib.transports.http.body import check_type, read_body, strict
-from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake
+from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint, asked_handshake
 from toolcrib.transports.mcp.dispatcher import Dispatcher
 from toolcrib.transports.mcp.envelope import (
     Params,
@@ -210,7 +210,7 @@ class McpDoor:
         caller: Caller,
         endpoint: Endpoint,
         asked: Asked,
-        line: Line,
+        line: Channel,
         begun: Run | None,
         post: Post,
     ) -> Coroutine[Any, Any, None]:
@@ -236,7 +236,7 @@ class McpDoor:
         caller: Caller,
         endpoint: Endpoint,
         asked: Asked,
-        line: Line,
+        line: Channel,
         begun: Run | None = None,
     ) -> tuple[int, bytes]:
         """The status and the text of what answers a request."""

@@ -41,14 +41,8 @@ class Line:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Tell the client something that belongs to this request."""
-        if self.gone:
-            return
-        try:
-            frame = jsonrpc.notification(method, encode(params))
-        except Exception:  # a notification is not worth the call
-            _log.exception("the notification %s cannot be written", method)
-            return
-        self._sink.push(frame)
+        if not self.gone:
+            said(self._sink, method, params)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
         """Ask a client of the handshake era. Raises `McpFault` or `InputRefused`."""
@@ -78,6 +72,16 @@ class Line:
                 each()
             except Exception:
                 _log.exception("a request whose client left could not be stopped")
+
+
+def said(sink: Sink, method: str, params: Mapping[str, Any]) -> None:
+    """Send a notification."""
+    try:
+        frame = jsonrpc.notification(method, encode(params))
+    except Exception:  # a notification is not worth the call
+        _log.exception("the notification %s cannot be written", method)
+        return
+    sink.push(frame)
 
 
 def one_line(frame: bytes) -> bytes:

@@ -8,9 +8,12 @@ is taken up, `McpDoor.answered`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from toolcrib.core.link import InputRefused
 from toolcrib.core.settings import HostConfig
+from toolcrib.pipeline.plan import Plan
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Request
 from toolcrib.transports.caller import Caller
@@ -23,7 +26,7 @@ from toolcrib.transports.mcp.asked import Asked, Endpoint
 from toolcrib.transports.mcp.dispatcher import plain_result
 from toolcrib.transports.mcp.envelope import BOTH, Params, named, usual_call
 from toolcrib.transports.mcp.faults import McpFault
-from toolcrib.transports.mcp.line import Line, error_frame
+from toolcrib.transports.mcp.line import error_frame, said
 from toolcrib.transports.mcp.posts import Post, web_of
 from toolcrib.transports.mcp.run import Run
 
@@ -74,8 +77,11 @@ class QuickCalls:
                 return None
             asked = None if seen.name is None else usual_call(seen.name, body)
             if asked is not None:
-                self._params.check(plain.head, seen.seat, endpoint, asked)
-                return _Plain(self._door, seen, asked, plain, exchange).begin()
+                plan = self._params.unmarked(seen.seat, asked.params["name"])
+                if plan is None or endpoint.session is not None:
+                    plan = None
+                    self._params.check(plain.head, seen.seat, endpoint, asked)
+                return _Plain(self._door, seen, asked, plain, exchange).begin(plan)
         except (Fault, McpFault):
             return None  # said where everything is
         if plain.head.get(b"accept") != BOTH:
@@ -95,9 +101,9 @@ class QuickCalls:
 
 
 class _Plain(Post):
-    """One plain call of the modern era, and the answer to it."""
+    """One plain call of the modern era, the answer to it, and its own `Channel`."""
 
-    __slots__ = ("_asked", "_door", "_line", "_run", "_seen")
+    __slots__ = ("_asked", "_door", "_run", "_seen", "_told")
 
     _run: Run
 
@@ -108,27 +114,62 @@ class _Plain(Post):
         self._door = door
         self._seen = seen
         self._asked = asked
-        self._line: Line = self.line()
+        self._told: Callable[[], None] | None = None
 
-    def begin(self) -> Any:
-        """Begin the call: `DONE` when it is over and answered, or waits for its end only; else the
-        work that is left."""
-        seen, asked, line = self._seen, self._asked, self._line
-        door = self._door
-        run = door.dispatcher.begin(seen.seat, seen.endpoint, asked, line)
-        if run is None:
-            return door.answered(seen.seat, seen.endpoint, asked, line, None, self)
-        self._run = run
+    def begin(self, plan: Plan | None) -> Any:
+        """Begin the call, under its plan if that is known: `DONE` when it is over and answered, or
+        waits for its end only; else the work that is left."""
+        seen, door = self._seen, self._door
+        if seen.seat.badge.over:
+            return self._long_way(None)
+        params = self._asked.params
+        running = door.dispatcher.running
+        self._run = run = running.begin(
+            seen.seat, seen.endpoint, self._asked, self, params["name"], params["arguments"],
+            plan=plan,
+        )  # fmt: skip
         if run.over and not self.streaming:
             return self._write() or DONE
         if run.has_news:
-            return door.answered(seen.seat, seen.endpoint, asked, line, run, self)
+            return self._long_way(run)
         run.turn = self
-        line.on_gone(self._left)
+        self._told = self._left
         self._exchange.gone = self.lost
         door.heart.add(self)
         run.settle = self._settle
         return DONE
+
+    def _long_way(self, run: Run | None) -> Any:
+        seen = self._seen
+        return self._door.answered(seen.seat, seen.endpoint, self._asked, self, run, self)
+
+    # What its call can do with the client.
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell the client something that belongs to this request."""
+        if not self._lost:
+            said(self, method, params)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Any:
+        """A client of the modern era is asked by an answer. Raises `InputRefused`."""
+        raise InputRefused("a client of this revision is not asked on its own channel")
+
+    def on_gone(self, told: Callable[[], None]) -> None:
+        """Tell when the client goes away; at once if it has."""
+        if self._lost:
+            told()
+        else:
+            self._told = told
+
+    def _leave(self) -> None:
+        told, self._told = self._told, None
+        if told is not None:
+            try:
+                told()
+            except Exception:
+                _log.exception("a request whose client left could not be stopped")
+
+    # When something happens.
 
     def _left(self) -> None:
         """The client left: its call is stopped."""
@@ -136,23 +177,23 @@ class _Plain(Post):
 
     def _settle(self) -> None:
         """Something happened to the call: answer it if that was its end, else go the long way."""
-        exchange, run, seen = self._exchange, self._run, self._seen
+        exchange, run = self._exchange, self._run
         self._door.heart.discard(self)
         exchange.gone = None
         if run.over and not self.streaming:
             run.turn = None
             run.detach()
-            work = None if self._lost else self._write()
+            work = None if self._lost else self._write(now=True)
         else:
-            work = self._door.answered(seen.seat, seen.endpoint, self._asked, self._line, run, self)
+            work = self._long_way(run)
         if work is not None:
             exchange.connection.take_up(work, exchange)
 
-    def _write(self) -> Any:
+    def _write(self, *, now: bool = False) -> Any:
         """Write the answer to a call that is over; the work that is left when that is not done in
         a moment."""
         status, frame = self._ending()
-        if self._exchange.finish(status, JSON_HEAD, frame):
+        if self._exchange.finish(status, JSON_HEAD, frame, now=now):
             return None
         return self.finish(status, frame)
 

@@ -33,7 +33,10 @@ class Run(Link):
     def __init__(
         self, call_id: str, caller: Caller, tool: str, asked: Asked, channel: Channel, home: Home
     ) -> None:
-        super().__init__(asked, channel, home)
+        # As `Link` does it, without the detour.
+        self._asked = asked
+        self._channel = channel
+        self._home = home
         self.call_id = call_id
         self.caller = caller
         self.tool = tool

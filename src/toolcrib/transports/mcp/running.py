@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, cast
 
 from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.link import LINK, InputRefused
 from toolcrib.core.result import ToolResult
+from toolcrib.pipeline.plan import Plan
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.eager import Starter
 from toolcrib.transports.faults import Fault
@@ -80,41 +81,50 @@ class Running:
         tool: str,
         arguments: Mapping[str, Any] | None,
         early: Mapping[str, Any] | None = None,
+        plan: Plan | None = None,
     ) -> Run:
-        """Begin a call; most have their result when this returns."""
+        """Begin a call, under its plan if that is known; most have their result when this
+        returns."""
         starter = self._starter or self._open()
-        one = Run(self._service.new_call_id(), caller, tool, asked, channel, self._home)
-        redactor = self._service.host.redactor
+        service = self._service
+        pipeline = service.parts.pipeline
+        new_id = pipeline.new_id
+        one = Run(new_id(), caller, tool, asked, channel, self._home)
+        redactor = service.host.redactor
         if redactor.has_secrets:
             # Results are looked through on their way; what is said meanwhile goes by the line.
             one.hide = redactor.secrets_in
         if early:
             one.give_early(early)
         self.calls[one.call_id] = one
-        starter.start(self._work(one, endpoint, arguments))
+        if plan is not None:
+            call = pipeline.run(
+                plan, caller.principal, None, arguments, None, one.call_id, caller.door
+            )
+        else:
+            profile = endpoint.profile
+            call = service.place(
+                caller,
+                tool,
+                arguments,
+                session=endpoint.session,
+                profile=None if profile == caller.profile else profile,
+                call_id=one.call_id,
+            )
+        starter.start(self._work(one, call))
         return one
 
     def _open(self) -> Any:
         self._loop = asyncio.get_running_loop()
         self._home = Home.here()
         self._hearing = Hearing(self._service, self.calls)
-        self._starter = Starter()
+        self._starter = Starter(again=True)
         return self._starter
 
-    async def _work(
-        self, one: Run, endpoint: Endpoint, arguments: Mapping[str, Any] | None
-    ) -> None:
+    async def _work(self, one: Run, call: Coroutine[Any, Any, ToolResult]) -> None:
         LINK.set(one)
-        caller, profile = one.caller, endpoint.profile
         try:
-            one.result = await self._service.place(
-                caller,
-                one.tool,
-                arguments,
-                session=endpoint.session,
-                profile=None if profile == caller.profile else profile,
-                call_id=one.call_id,
-            )
+            one.result = await call
         except asyncio.CancelledError:
             one.broken = Fault("cancelled")
             raise

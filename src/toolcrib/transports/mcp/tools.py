@@ -13,6 +13,7 @@ from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.approvals import WAITING
 from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
+from toolcrib.transports.mcp.envelope import LONGEST_NAME
 from toolcrib.transports.mcp.faults import McpFault, invalid
 from toolcrib.transports.mcp.listing import Listing
 from toolcrib.transports.mcp.run import Run
@@ -22,7 +23,6 @@ from toolcrib.transports.service import Service
 
 APPROVAL = OURS + "approval"
 """Under this key of `_meta` stands the approval that a call waits for."""
-_LONGEST_NAME = 256
 
 
 class Tools:
@@ -50,23 +50,6 @@ class Tools:
             found["cacheScope"] = "private"
         return found
 
-    def begin(
-        self, caller: Caller, endpoint: Endpoint, asked: Asked, channel: Channel
-    ) -> Run | None:
-        """Begin a call that says nothing but what to call with what; None for any other."""
-        params = asked.params
-        name, arguments = params.get("name"), params.get("arguments")
-        if (
-            type(name) is not str
-            or not 0 < len(name) <= _LONGEST_NAME
-            or type(arguments) is not dict
-            or "requestState" in params
-            or "inputResponses" in params
-        ):
-            return None
-        given = cast("dict[str, Any]", arguments)
-        return self._running.begin(caller, endpoint, asked, channel, name, given)
-
     async def call(
         self,
         caller: Caller,
@@ -84,7 +67,7 @@ class Tools:
         params = asked.params
         name = params.get("name")
         arguments: Any = params.get("arguments")
-        if type(name) is not str or not name or len(name) > _LONGEST_NAME:
+        if type(name) is not str or not name or len(name) > LONGEST_NAME:
             raise invalid("tools/call: name has to be the name of a tool")
         if arguments is not None and type(arguments) is not dict:
             raise invalid("tools/call: arguments has to be an object")

@@ -182,3 +182,12 @@ def test_what_a_server_says_in_our_name_stands_apart() -> None:
         "a/b": 1,
         "toolcrib/behind": {"toolcrib/approval": {"id": "1"}, "toolcrib/failure": {"reason": "x"}},
     }
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_what_else_is_known_of_a_call_is_told(behind: bool) -> None:
+    first = from_result({"content": [TEXT], "_meta": {"com.example/a": 1}})
+    told = {**first.metadata, "artifact": "c1"} if behind else {"artifact": "c1"}
+    made = to_result(ToolResult(output=first.output, content=[TEXT], metadata=told), modern=True)
+    kept = {"com.example/a": 1} if behind else {}
+    assert made["_meta"] == {**kept, "toolcrib/metadata": {"artifact": "c1"}}
