@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from executing import until
 from http_gateway import Gateway, gateway
 from toolcrib.transports import websocket
 from toolcrib.transports.http import sockets
@@ -159,6 +160,112 @@ async def test_what_is_wrong_ends_it_with_its_code(data: bytes, code: int) -> No
             raw.writer.write(frame(asking(2)))
             assert await raw.ids(1) == [2]
             assert len(at.host.callers.sessions) == 1
+
+
+@pytest.mark.usefixtures("only_direct")
+@pytest.mark.parametrize(
+    "length", [0, 30, 90, 110, 800, 1000, 1023, 1024, 1025, 65_300, 65_400, 65_600]
+)
+async def test_answers_of_every_length(length: int) -> None:
+    async with gateway() as at, opened(at) as raw:
+        value = "x" * length
+        params = {"name": "echo", "arguments": {"value": value}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools.call", "params": params}
+        for _ in range(2):
+            raw.writer.write(frame(json.dumps(message).encode()))
+            first, data = await raw.next()
+            assert (first, json.loads(data)["result"]["output"]) == (0x81, value)
+        # Several in one go are headed in another place.
+        raw.writer.write(frame(json.dumps(message).encode()) * 3)
+        for _ in range(3):
+            assert json.loads((await raw.next())[1])["result"]["output"] == value
+
+
+@pytest.mark.usefixtures("only_direct")
+@pytest.mark.parametrize(
+    ("first", "then", "code"),
+    [
+        (frame(b"{", 0x01), frame(b'{"a":1}'), 1002),
+        (frame(b"{", 0x02), frame(b'{"a":1}'), 1002),
+        (frame(b"", 0x01), frame(b'{"a":1}'), 1002),
+    ],
+    ids=["in a text", "in bytes", "in an empty beginning"],
+)
+async def test_a_text_that_comes_alone_within_a_message(
+    first: bytes, then: bytes, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came = asyncio.Event()
+    fed = sockets.DirectSocket.data_received
+
+    def feed(self: sockets.DirectSocket, data: bytes) -> None:
+        fed(self, data)
+        if data == first:
+            came.set()
+
+    monkeypatch.setattr(sockets.DirectSocket, "data_received", feed)
+    async with gateway() as at, opened(at) as raw:
+        raw.writer.write(first)
+        await asyncio.wait_for(came.wait(), 20)
+        raw.writer.write(then)
+        assert await raw.code() == code
+
+
+@pytest.mark.usefixtures("only_direct")
+async def test_the_rest_of_a_text_that_looks_like_a_text_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came = asyncio.Event()
+    fed = sockets.DirectSocket.data_received
+
+    def feed(self: sockets.DirectSocket, data: bytes) -> None:
+        fed(self, data)
+        came.set()
+
+    text = asking(7)
+    left = len(text) - 8
+    # Masked so that what is sent last begins as a whole frame of its very length does.
+    mask = bytes([text[8] ^ 0x81, text[9] ^ (0x80 | (left - 6)), 3, 4])
+    data = frame(text, mask=mask)
+    assert data[-left:][:2] == bytes([0x81, 0x80 | (left - 6)])
+    async with gateway() as at, opened(at) as raw:
+        raw.writer.write(frame(asking(1)))
+        assert await raw.ids(1) == [1]
+        monkeypatch.setattr(sockets.DirectSocket, "data_received", feed)
+        raw.writer.write(data[:-left])
+        await asyncio.wait_for(came.wait(), 20)
+        raw.writer.write(data[-left:])
+        assert await raw.ids(1) == [7]
+
+
+@pytest.mark.usefixtures("only_direct")
+async def test_nothing_is_said_after_a_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[bytes] = []
+    closing = sockets.DirectSocket.handle_close
+
+    def close(self: sockets.DirectSocket, event: Any) -> None:
+        closing(self, event)
+        monkeypatch.setattr(self, "transport", Late(self.transport))
+
+    class Late:
+        def __init__(self, transport: Any) -> None:
+            self._transport = transport
+
+        def write(self, data: bytes) -> None:
+            late.append(data)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._transport, name)
+
+    monkeypatch.setattr(sockets.DirectSocket, "handle_close", close)
+    async with gateway() as at, opened(at) as raw:
+        add = {"name": "add", "arguments": {"a": 1, "b": 2}}
+        message = {"jsonrpc": "2.0", "id": 2, "method": "tools.call", "params": add}
+        # The goodbye is read before the answer to what came with it is written.
+        bye = frame((1000).to_bytes(2, "big"), 0x88)
+        raw.writer.write(frame(json.dumps(message).encode()) + bye)
+        assert await raw.code() == 1000
+        await until(lambda: not at.host.callers.sessions)
+        assert late == []
 
 
 async def test_a_client_that_does_not_wait_for_the_handshake_is_served_the_long_way(

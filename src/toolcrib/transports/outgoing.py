@@ -207,23 +207,23 @@ class Direct:
         self._round = round_of(self._loop)
         self._frames: deque[bytes] = deque()
         self._paused = False
-        self._soon = False
-        """Whether what waits is written when the loop turns."""
+        self._idle = True
+        """Whether the next message has it written when the loop turns: nothing waits for that."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         """Those who go on when no more than so many bytes wait."""
 
     def give(self, frame: bytes, more: bool) -> bool:
         """Send a message with those that are ready before the loop turns."""
-        if self.closed:
-            return False
-        if self.waiting > self._most:
-            self.close("slow_reader")
-            return False
         self._frames.append(frame)
         self.waiting += len(frame)
-        if not self._soon and not self._paused:
-            self._soon = True
+        if self._idle:
+            self._idle = False
             self._round.add(self._carry)
+        elif self.closed:
+            self._frames.clear()
+            self.waiting = 0
+        elif self.waiting - len(frame) > self._most:
+            self.close("slow_reader")
         return False
 
     def push(self, frame: bytes) -> None:
@@ -240,8 +240,14 @@ class Direct:
         self._carry()
 
     def _carry(self) -> None:
-        self._soon = False
         frames = self._frames
+        if len(frames) == 1 and not self._paused and not self._waiters:  # what it mostly is
+            self.taken += 1
+            self.waiting = 0
+            self._idle = True
+            self._write((frames.popleft(),))
+            return
+        self._idle = not self._paused and not self.closed
         while frames and not self._paused and not self.closed:
             some: list[bytes] = []
             size = 0
@@ -285,6 +291,7 @@ class Direct:
         if self.closed:
             return
         self.closed = True
+        self._idle = False
         self._frames.clear()
         self.waiting = 0
         self._wake()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from toolcrib.core.result import ToolResult
 from toolcrib.protocol.jsonrpc import Id
-from toolcrib.transports import models as m
 from toolcrib.transports.pushes import Listener, Questions
 
 
@@ -23,54 +23,54 @@ class Batch:
         self.answers: list[bytes] = []
 
 
-class Open:
+class Open(msgspec.Struct, eq=False):
     """A request that is not answered yet."""
 
-    __slots__ = (
-        "batch",
-        "call_id",
-        "cancelled",
-        "id",
-        "key",
-        "listener",
-        "method",
-        "params",
-        "questions",
-        "task",
-    )
-
-    def __init__(
-        self,
-        listener: Listener,
-        key: object,
-        id: Id,
-        method: str,
-        params: Any,
-        batch: Batch | None = None,
-    ) -> None:
-        self.listener = listener
-        self.key = key
-        """What it is found by: its id, or itself for a notification."""
-        self.id = id
-        self.method = method
-        self.params = params
-        self.batch = batch
-        self.call_id: str | None = None
-        """The call it made, if it made one."""
-        self.cancelled = False
-        self.task: asyncio.Task[None] | None = None
-        self.questions: Questions | None = None
-        """What people were asked about the call."""
+    listener: Listener
+    key: object
+    """What it is found by: its id, or itself for a notification."""
+    id: Id
+    method: str
+    params: Any
+    batch: Batch | None = None
+    call_id: str | None = None
+    """The call it made, if it made one."""
+    cancelled: bool = False
+    task: asyncio.Task[None] | None = None
+    questions: Questions | None = None
+    """What people were asked about the call."""
 
 
-class CallFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class CallParams(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
+    """A `ToolsCall` that wants nothing but its result: without a key, and without an end to the
+    waiting."""
+
+    name: str
+    arguments: dict[str, Any] | None = None
+    session: str | None = None
+    profile: str | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class CallFrame(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
     """The message that comes most."""
 
     jsonrpc: Literal["2.0"]
     id: int | str
     method: Literal["tools.call"]
-    params: m.ToolsCall
+    params: CallParams
 
 
 decode_call = msgspec.json.Decoder(CallFrame).decode
 """Reads one; raises `DecodeError` for anything else."""
+
+
+class ResultFrame(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """How a call ended, as its client is told."""
+
+    id: Id
+    result: ToolResult

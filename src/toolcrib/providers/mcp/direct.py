@@ -6,7 +6,6 @@ long way, by `Session.request` and `HttpWire`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -56,9 +55,9 @@ class Direct:
 
     def begin(
         self, tool: str, ctx: ToolContext, behalf: Behalf
-    ) -> Awaitable[dict[str, Any]] | None:
-        """Send a call; gives what comes to its result. None when nothing was sent: there is no
-        connection at the moment, or the caller said something that has to be passed on."""
+    ) -> tuple[Exchange, QuickStream] | None:
+        """Send a call, whose answer is then to be waited for. None when nothing was sent: there is
+        no connection at the moment, or the caller said something that has to be passed on."""
         link, session = behalf.link, self.session
         can = self._nothing
         if link is not None:
@@ -80,33 +79,34 @@ class Direct:
         exchange.sent = True
         behalf.note(exchange)
         session.flights[number] = exchange
-        return self._result(exchange, stream)
+        return exchange, stream
 
-    async def _result(self, exchange: Exchange, stream: QuickStream) -> dict[str, Any]:
-        try:
-            try:
-                while not stream.begun:
-                    await stream.more()
-            except ToolFailure as error:
-                raise Lost(str(error)) from error
-            if stream.status in REDIRECTS:
-                self._leads_away = True  # the long way follows it
-                exchange.sent = False
-                raise Lost(f"{stream.request.words} was redirected")
-            body = stream.all_there
-            if body is None or stream.status != 200 or len(body) > self._most:
-                return await self._wire.answer(stream, exchange)
-            if stream.headers.get("content-type") == "application/json":
-                found = _read(body)
-                if found is not None and found.id == exchange.id:
-                    exchange.answered = True
-                    return found.result
-            return self._wire.read(body, stream.content_type, exchange)
-        except BaseException:
+    def read(self, exchange: Exchange, stream: QuickStream) -> dict[str, Any] | None:
+        """The result, where the answer is whole and plain; else it is to be read closely."""
+        body = stream.all_there
+        if body is None or stream.status != 200 or len(body) > self._most:
+            return None
+        if stream.headers.get("content-type") != "application/json":
+            return None
+        found = _read(body)
+        if found is None or found.id != exchange.id:
+            return None
+        exchange.answered = True
+        return found.result
+
+    async def read_closely(self, exchange: Exchange, stream: QuickStream) -> dict[str, Any]:
+        """The result of any other answer."""
+        if stream.status in REDIRECTS:
+            self._leads_away = True  # the long way follows it
+            exchange.sent = False
+            raise Lost(f"{stream.request.words} was redirected")
+        return await self._wire.answer(stream, exchange)
+
+    def end(self, exchange: Exchange, stream: QuickStream) -> None:
+        """The call is over; a server that did not answer sees that nobody waits any more."""
+        self.session.flights.pop(exchange.id, None)
+        if not exchange.answered:
             stream.close()
-            raise
-        finally:
-            del self.session.flights[exchange.id]
 
     def _prepare(self, tool: str) -> tuple[Request, bytes, bytes]:
         from toolcrib.net.quick import lines_of

@@ -139,13 +139,6 @@ class HttpWire:
         headers = {**self._headers(exchange), **(self._signer.fixed or {})}
         return Request(method="POST", url=self._url, headers=headers)
 
-    def read(self, body: bytes, content_type: str, exchange: Exchange) -> dict[str, Any]:
-        """The result that a body holds."""
-        if content_type != "application/json":
-            text = f"the server answered {exchange.method} with {content_type or 'nothing'}"
-            raise Nonsense(text[:200])
-        return self._found(messages_of(body, self.max_message), exchange)
-
     async def answer(self, stream: Answer, exchange: Exchange) -> dict[str, Any]:
         """The result that an answer holds, whose head is there."""
         return await self._answer(stream, exchange, None)
@@ -226,12 +219,10 @@ class HttpWire:
             body = await self._body(stream)
         finally:
             stream.finish() if exchange.answered else stream.close()
-        if len(body) <= IN_THREAD or stream.content_type != "application/json":
-            return self.read(body, stream.content_type, exchange)
-        return self._found(await self._messages(body), exchange)
-
-    def _found(self, messages: list[Message], exchange: Exchange) -> dict[str, Any]:
-        for message in messages:
+        if stream.content_type != "application/json":
+            text = f"the server answered {exchange.method} with {stream.content_type or 'nothing'}"
+            raise Nonsense(text[:200])
+        for message in await self._messages(body):
             if isinstance(message, Response) and message.id == exchange.id:
                 exchange.answered = True
                 return result_of(message)

@@ -128,22 +128,34 @@ class Upstream:
         """The same for a plain call of a tool. Most servers are reached the short way."""
         direct = self._direct
         begun = None if direct is None else direct.begin(tool, ctx, behalf)
-        if direct is not None and begun is not None:
-            try:
-                raw = await begun
-                if "inputRequests" not in raw and raw.get("resultType") != "input_required":
-                    return raw
-                params = {"name": tool, "arguments": ctx.arguments}
-                return await direct.session.converse("tools/call", params, behalf, first=raw)
-            except UpstreamError as error:
-                direct.session.asking.check_error(error, behalf.link)
-                raise
-            except Refused as error:
-                raise _refused(error) from error
-            except Lost as error:
-                if behalf.sent:
-                    raise _broken(error, begun=True, repeatable=repeatable) from error
         params = {"name": tool, "arguments": ctx.arguments}
+        if direct is None or begun is None:
+            return await self.send("tools/call", params, behalf, repeatable=repeatable)
+        session = direct.session
+        exchange, stream = begun
+        try:
+            while not stream.begun:
+                await stream.more()
+            raw = direct.read(exchange, stream)
+            if raw is None:
+                raw = await direct.read_closely(exchange, stream)
+            if "inputRequests" not in raw and raw.get("resultType") != "input_required":
+                return raw
+            return await session.converse("tools/call", params, behalf, first=raw)
+        except UpstreamError as error:
+            session.asking.check_error(error, behalf.link)
+            raise
+        except Refused as error:
+            raise _refused(error) from error
+        except Lost as error:
+            if behalf.sent:
+                raise _broken(error, begun=True, repeatable=repeatable) from error
+        except ToolFailure as error:
+            if stream.begun:
+                raise
+            raise _broken(Lost(str(error)), begun=True, repeatable=repeatable) from error
+        finally:
+            direct.end(exchange, stream)
         return await self.send("tools/call", params, behalf, repeatable=repeatable)
 
     def send_aside(self, method: str, params: Mapping[str, Any]) -> None:

@@ -77,9 +77,8 @@ class Exchange(RequestResponseCycle):
         """The body, if all of it is here already."""
         return None if self.more_body else bytes(self.body)
 
-    def finish(self, status: int, head: bytes, body: bytes, *, now: bool = False) -> bool:
+    def finish(self, status: int, head: bytes, body: bytes) -> bool:
         """Write a whole answer in one go: `head` is the header lines up to the length's value.
-        With `now`, it does not wait for others that may be ready in this moment.
 
         False when a slow reader has to be waited for; then the usual way has to be taken.
         """
@@ -90,9 +89,8 @@ class Exchange(RequestResponseCycle):
         self.response_started = self.response_complete = True
         first = STATUS_LINE[status] if self.keep_alive else STATUS_LINE[status] + _CLOSE
         date = self.connection.owner.date_line
-        transport: Any = self.transport
-        write = transport.write if now else transport.write_later
-        write(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
+        later: Any = self.transport
+        later.write_later(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
         if "message_event" in self.__dict__:
             self.message_event.set()
         if not self.keep_alive:

@@ -25,8 +25,14 @@ from toolcrib.transports.mcp.standing import standing
 
 MOST_KEPT = 64
 """Lists kept: one for each principal, profile and era."""
+MOST_BYTES = 33_554_432
+"""Their pages in all; lists that nobody asked for lately make room."""
 _CURSOR = b"tools\n"
 _LONGEST_CURSOR = 512
+
+
+_Key = tuple[Principal, str | None, int, bool]
+"""The principal, the profile, how many tools a page has, and whether the era is the modern one."""
 
 
 class Page(NamedTuple):
@@ -36,12 +42,14 @@ class Page(NamedTuple):
     """JSON already."""
     next: str | None
     """The cursor of the page behind; None for the last one."""
+    size: int
+    """Bytes of the tools."""
 
 
 class _List:
     """What one caller may call, as far as it was asked for."""
 
-    __slots__ = ("books", "names", "pages", "revision")
+    __slots__ = ("books", "kept", "names", "pages", "revision", "size")
 
     def __init__(self, revision: int, books: object, names: list[str]) -> None:
         self.revision = revision
@@ -50,6 +58,10 @@ class _List:
         """All that there are, in order; which of them it may call is found out page by page."""
         self.pages: dict[str | None, Page] = {}
         """By the name after which they begin."""
+        self.size = 0
+        """Bytes of these pages."""
+        self.kept = False
+        """Whether it is there for the next one who asks."""
 
 
 class Listing:
@@ -57,7 +69,9 @@ class Listing:
 
     def __init__(self, host: ToolHost) -> None:
         self._host = host
-        self._kept: OrderedDict[tuple[Principal, str | None, int, bool], _List] = OrderedDict()
+        self._kept: OrderedDict[_Key, _List] = OrderedDict()
+        self._size = 0
+        """Bytes of all pages that are kept."""
 
     def page(
         self, caller: Caller, endpoint: Endpoint, cursor: Any, size: int, *, modern: bool
@@ -72,7 +86,7 @@ class Listing:
         if page is None:
             page = self._cut(found, who, profile, session, after, size, modern)
             # No more than it has: a client may make up cursors.
-            if len(found.pages) <= len(found.names) // size:
+            if len(found.pages) <= len(found.names) // size and self._has_room(found, page.size):
                 found.pages[after] = page
         return page
 
@@ -99,10 +113,30 @@ class Listing:
             names = [*catalog.snapshot(), *(() if session is None else session.entries)]
         made = _List(revision, books, sorted(set(names)))
         if lasting:
+            if key in self._kept:
+                self._drop(key)
             self._kept[key] = made
+            made.kept = True
             while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+                self._drop(next(iter(self._kept)))
         return made
+
+    def _has_room(self, whole: _List, size: int) -> bool:
+        """Make room for a page of a list that is kept, and count it; false when there is none."""
+        while whole.kept and self._size + size > MOST_BYTES:
+            oldest = next(iter(self._kept))
+            if self._kept[oldest] is whole:
+                return False
+            self._drop(oldest)
+        if whole.kept:
+            whole.size += size
+            self._size += size
+        return whole.kept
+
+    def _drop(self, key: _Key) -> None:
+        gone = self._kept.pop(key)
+        gone.kept = False
+        self._size -= gone.size
 
     def _cut(
         self,
@@ -124,10 +158,15 @@ class Listing:
             if plan is None or not plan.listed(who) or RELAY in plan.spec.annotations:
                 continue
             if len(found) == size:
-                return Page(msgspec.Raw(_encode(found)), _cursor(last or ""))
+                return _page(found, _cursor(last or ""))
             found.append(described(plan.spec, modern=modern))
             last = name
-        return Page(msgspec.Raw(_encode(found)), None)
+        return _page(found, None)
+
+
+def _page(tools: list[dict[str, Any]], following: str | None) -> Page:
+    text = _encode(tools)
+    return Page(msgspec.Raw(text), following, len(text))
 
 
 def described(spec: ToolSpec, *, modern: bool) -> dict[str, Any]:

@@ -183,17 +183,17 @@ class _Plain(Post):
         if run.over and not self.streaming:
             run.turn = None
             run.detach()
-            work = None if self._lost else self._write(now=True)
+            work = None if self._lost else self._write()
         else:
             work = self._long_way(run)
         if work is not None:
             exchange.connection.take_up(work, exchange)
 
-    def _write(self, *, now: bool = False) -> Any:
+    def _write(self) -> Any:
         """Write the answer to a call that is over; the work that is left when that is not done in
         a moment."""
         status, frame = self._ending()
-        if self._exchange.finish(status, JSON_HEAD, frame, now=now):
+        if self._exchange.finish(status, JSON_HEAD, frame):
             return None
         return self.finish(status, frame)
 

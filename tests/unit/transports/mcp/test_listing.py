@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcp_door import ERAS, Door, handshake, modern, opened
@@ -15,6 +16,7 @@ from toolcrib.core.entry import Entry
 from toolcrib.core.spec import ToolSpec
 from toolcrib.protocol.mcp.definitions import spec_of
 from toolcrib.transports.caller import Caller
+from toolcrib.transports.mcp import listing
 from toolcrib.transports.mcp.asked import Endpoint
 from toolcrib.transports.mcp.faults import McpFault
 
@@ -242,3 +244,84 @@ async def test_a_list_is_made_once_until_something_changes(
     assert made == []
     await door.answer(modern("tools/list"), caller=door.caller("bob"))
     assert made != []
+
+
+async def test_lists_follow_what_a_principal_holds(tmp_path: Path) -> None:
+    file = tmp_path / "toolcrib.yaml"
+    text = (
+        "version: 1\nhost: {profile: plain}\nprofiles: {plain: {default: allow}}\n"
+        "principals: {ann: {profiles: [plain], permissions: [%s]}}\n"
+    )
+    file.write_text(text % "")
+    async with opened([numbered(1), vault], file) as door:
+
+        def ann() -> Caller:
+            return Caller(door.host.callers.principal("ann"), door="mcp", profile="plain")
+
+        assert await names(door, caller=ann()) == ["tool_01"]
+        file.write_text(text % "vault.read")
+        await door.host.reload()
+        assert await names(door, caller=ann()) == ["tool_01", "vault"]
+        file.write_text(text % "")
+        await door.host.reload()
+        assert await names(door, caller=ann()) == ["tool_01"]
+
+
+async def test_lists_of_two_principals_of_one_name_differ(door: Door) -> None:
+    rich = Principal("ann", permissions=frozenset({"vault.read"}))
+    for _ in range(2):
+        assert "vault" not in await names(door)
+        assert "vault" in await names(door, caller=Caller(rich, door="mcp", profile="plain"))
+
+
+async def test_lists_follow_a_tool_that_is_told_anew(door: Door) -> None:
+    async def made(a: int) -> int:
+        """Told in another way."""
+        return a
+
+    await pages(door)
+    door.host.unregister("tool_00")
+    door.host.register(tool(name="tool_00", effects=["read"])(made))
+    (first, *_) = (await door.answer(modern("tools/list")))["tools"]
+    assert (first["name"], first["description"]) == ("tool_00", "Told in another way.")
+
+
+async def test_what_is_kept_has_a_limit(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = door.dispatcher.tools._listing
+    ann, bob = door.caller(), door.caller("bob")
+    whole = await pages(door, caller=ann)
+    once = kept._size
+    assert once == sum(len(msgspec.json.encode(page["tools"])) for page in whole)
+    assert await pages(door, caller=ann) == whole
+    assert kept._size == once
+    monkeypatch.setattr(listing, "MOST_BYTES", once + once // 2)
+    for who in (bob, ann, bob):
+        # There is no room for both: who asked last is kept, and everybody is told all.
+        assert await pages(door, caller=who) == whole
+        assert kept._size == once
+        assert [len(each.pages) for each in kept._kept.values()] == [3]
+    monkeypatch.setattr(listing, "MOST_BYTES", once // 2)
+    door.host.unregister("tool_09")
+    for _ in range(2):
+        # Not even for one: as much of it as fits.
+        assert len(await names(door, caller=ann)) == 8
+        assert 0 < kept._size <= once // 2
+    monkeypatch.setattr(listing, "MOST_BYTES", 10)
+    assert len(await names(door, caller=bob)) == 8
+    assert kept._size == 0
+
+
+async def test_lists_that_are_dropped_are_counted_no_more(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = door.dispatcher.tools._listing
+    monkeypatch.setattr(listing, "MOST_KEPT", 2)
+    for name in ("ann", "bob", "carol", "dora"):
+        await pages(door, caller=door.caller(name))
+    for n in range(3):
+        door.host.register(numbered(50 + n))
+        await pages(door)
+    assert len(kept._kept) == 2
+    assert kept._size == sum(each.size for each in kept._kept.values())
+    for each in kept._kept.values():
+        assert each.size == sum(page.size for page in each.pages.values())

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from executing import until
 from toolcrib.transports.outgoing import MUCH, Direct, Outgoing
 
@@ -168,3 +170,85 @@ async def test_one_that_cannot_be_written_to_does_not_stop_the_others() -> None:
     network.out.push(b"2")
     await asyncio.sleep(0)
     assert network.writes == [[b"2"]]
+
+
+async def test_a_direct_message_after_a_pause_in_which_none_came() -> None:
+    network = Network()
+    network.out.pause()
+    network.out.resume()
+    network.out.push(b"1")
+    await asyncio.sleep(0)
+    assert (network.writes, network.out.waiting) == ([[b"1"]], 0)
+
+
+async def test_a_direct_message_that_is_overtaken_by_a_pause_waits() -> None:
+    network = Network()
+    network.out.push(b"1")
+    network.out.pause()
+    network.out.push(b"2")
+    await asyncio.sleep(0)
+    assert network.writes == []
+    network.out.resume()
+    network.out.push(b"3")
+    await asyncio.sleep(0)
+    assert network.writes == [[b"1", b"2"], [b"3"]]
+
+
+async def test_a_network_that_is_full_after_the_first_direct_message() -> None:
+    network = Network()
+    write = network._write
+
+    def full(frames: Sequence[bytes]) -> None:
+        write(frames)
+        network.out.pause()
+
+    network.out = Direct(full, gone=network.gone.append)
+    for text in (b"1", b"2"):
+        network.out.push(text)
+        await asyncio.sleep(0)
+    assert (network.writes, network.out.waiting) == ([[b"1"]], 1)
+    network.out.resume()
+    assert (network.writes, network.out.waiting) == ([[b"1"], [b"2"]], 0)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_direct_messages_go_on_after_one_that_could_not_be_written(count: int) -> None:
+    network = Network()
+    write, failing = network._write, [True]
+
+    def once(frames: Sequence[bytes]) -> None:
+        if failing:
+            failing.clear()
+            raise OSError
+        write(frames)
+
+    network.out = Direct(once, gone=network.gone.append)
+    for _ in range(count):
+        network.out.push(b"lost")
+    await asyncio.sleep(0)
+    network.out.push(b"after")
+    await asyncio.sleep(0)
+    assert network.writes == [[b"after"]]
+
+
+async def test_many_direct_messages_leave_in_order_and_in_pieces() -> None:
+    network = Network()
+    texts = [b"%06d" % n * 5000 for n in range(10)]
+    for text in texts:
+        network.out.push(text)
+    await asyncio.sleep(0)
+    assert [text for some in network.writes for text in some] == texts
+    assert [len(some) for some in network.writes] == [3, 3, 3, 1]
+    assert (network.out.waiting, network.out.taken) == (0, 10)
+
+
+@pytest.mark.parametrize("before", [[], [b"1"]], ids=["idle", "waiting"])
+async def test_a_direct_outlet_that_is_closed_keeps_nothing(before: list[bytes]) -> None:
+    network = Network()
+    for text in before:
+        network.out.push(text)
+    network.out.close()
+    network.out.push(b"2")
+    await asyncio.sleep(0)
+    assert (network.writes, network.out.waiting, network.out.taken) == ([], 0, 0)
+    await network.out.finish(0.01)
