@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ CONNECTION = "toolcrib.connection"
 """Where a scope of our own server has its connection."""
 DONE = object()
 """What stands in the place of work that is done and answered already."""
+_MUCH = 65_536
 _CLOSE = b"connection: close\r\n"
 LINGER = 1.0
 """Seconds for which the rest of a refused body is read and thrown away, so that the client gets to
@@ -89,8 +90,11 @@ class Exchange(RequestResponseCycle):
         self.response_started = self.response_complete = True
         first = STATUS_LINE[status] if self.keep_alive else STATUS_LINE[status] + _CLOSE
         date = self.connection.owner.date_line
-        later: Any = self.transport
-        later.write_later(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
+        transport: Any = self.transport
+        if len(body) > _MUCH:  # not to be copied once more
+            transport.writelines((b"%b%b%b%d\r\n\r\n" % (first, date, head, len(body)), body))
+        else:
+            transport.write_later(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
         if "message_event" in self.__dict__:
             self.message_event.set()
         if not self.keep_alive:
@@ -162,6 +166,10 @@ class Turning:
             self.flush()
         self.real.write(data)
 
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self.flush()
+        self.real.writelines(parts)
+
     def write_eof(self) -> None:
         self.flush()
         self.real.write_eof()
@@ -182,6 +190,7 @@ class _Gentle:
         self._transport = transport
         self.write = transport.write
         self.write_later = transport.write
+        self.writelines = transport.writelines
         self.is_closing = transport.is_closing
 
     def close(self) -> None:

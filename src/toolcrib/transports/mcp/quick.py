@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from toolcrib.transports.service import Service
 
 _log = logging.getLogger("toolcrib")
+_PLAIN = frozenset(("tools/call", "tools/list"))
+"""Methods whose requests need no closer look than every request gets."""
 
 
 class _Seen:
@@ -90,7 +92,7 @@ class QuickCalls:
         if type(value) is not dict:
             return None
         read = jsonrpc.message(cast("dict[str, Any]", value))
-        if type(read) is not Request or read.id is None or read.method != "tools/call":
+        if type(read) is not Request or read.id is None or read.method not in _PLAIN:
             return None
         return self._door.request(seen.seat, endpoint, web_of(plain.head, exchange), read)
 
