@@ -11,6 +11,7 @@ import httptools
 
 from toolcrib.errors import ToolFailure
 from toolcrib.net.exchange import Request
+from toolcrib.net.framing import Frame, frame_of
 from toolcrib.net.inflate import Inflater
 
 _MOST_HEAD = 64 * 1024
@@ -79,6 +80,8 @@ class QuickConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """There is a connection."""
         self._transport = cast("asyncio.Transport", transport)
+        # What is written leaves at once, not when the loop turns: somebody waits for it.
+        self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         """A piece of an answer."""
@@ -88,9 +91,10 @@ class QuickConnection(asyncio.Protocol):
             return
         parser, usual = self._parser, self._usual
         if parser is None:
-            if usual is not None and usual.fits(data):
+            body = None if usual is None else usual.frame.body(data)
+            if usual is not None and body is not None:
                 self._stream = None
-                stream.take(usual, data)
+                stream.take(usual.headers, body)
                 self._idle(self)
                 return
             parser = self._parser = httptools.HttpResponseParser(stream)
@@ -131,28 +135,17 @@ class _Usual(NamedTuple):
     """An answer that came in one piece. The next one on the connection mostly has the same head;
     equal bytes mean the same, and need not be parsed again."""
 
-    head: bytes
-    size: int
-    """Bytes of the whole answer."""
+    frame: Frame
     headers: dict[str, str]
-
-    def fits(self, data: bytes) -> bool:
-        return len(data) == self.size and data.startswith(self.head)
 
 
 def _usual(stream: QuickStream, data: bytes) -> _Usual | None:
     """What to expect the next time."""
-    length = stream.headers.get("content-length", "")
-    end = data.find(b"\r\n\r\n") + 4
-    if (
-        stream.status != 200
-        or not length.isdigit()
-        or end + int(length) != len(data)
-        or not stream.request.expects_body
-        or not _UNUSUAL.isdisjoint(stream.headers)
-    ):
+    headers = stream.headers
+    if stream.status != 200 or not stream.request.expects_body or not _UNUSUAL.isdisjoint(headers):
         return None
-    return _Usual(data[:end], len(data), stream.headers)
+    frame = frame_of(data, headers.get("content-length", "").encode("latin-1"))
+    return None if frame is None else _Usual(frame, headers)
 
 
 class QuickStream:
@@ -186,12 +179,11 @@ class QuickStream:
         self._connection = connection
         self._pieces: list[bytes] = []
 
-    def take(self, usual: _Usual, data: bytes) -> None:
+    def take(self, headers: dict[str, str], body: bytes) -> None:
         """The whole answer is here, and its head is known."""
         self.status = 200
-        self.headers = usual.headers
+        self.headers = headers
         self.keep = self.whole = self.begun = True
-        body = data[len(usual.head) :]
         if body:
             self._pieces.append(body)
             self._held = len(body)

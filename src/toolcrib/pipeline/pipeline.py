@@ -279,7 +279,7 @@ class Pipeline:
             or self.hider.has_numbers
         ):
             return await self.record.end(flight, self._shape(plan, flight, result))
-        if not common or len(flight.encoded) > self._capture:
+        if not common or not plan.clean or len(flight.encoded) > self._capture:
             return await self.record.end(flight, result)
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
         total = finished - began

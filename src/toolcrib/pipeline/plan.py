@@ -138,7 +138,7 @@ class Plan:
         self.floats = not self.clean or "number" in repr(spec.input_schema)
         """Whether a NaN could be among the arguments."""
         self.seconds = self.timeout or 0.0
-        self.common = self.clean and not self.sync and spec.retry is None and self.seconds >= SHORT
+        self.common = not self.sync and spec.retry is None and self.seconds >= SHORT
         """Whether most calls need nothing but to be checked, run once and written down."""
         self.counter = counter
         self.approval = profile.approval if profile else ApprovalRules()

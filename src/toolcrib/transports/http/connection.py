@@ -103,8 +103,8 @@ class Connection(HttpToolsProtocol):
             return
         whole = self._between and (self.running is None or self.running.response_complete)
         if whole:
-            plain = self._heads.find(data)
-            if plain is not None and self._again(plain, data):
+            found = self._heads.find(data)
+            if found is not None and self._again(*found):
                 return
         if self._in_head:
             self._head_bytes += len(data)
@@ -132,12 +132,12 @@ class Connection(HttpToolsProtocol):
             if work is not DONE:
                 self.go_on(work or exchange.run_asgi(self._app.http))
 
-    def _again(self, plain: Plain, data: bytes) -> bool:
+    def _again(self, plain: Plain, body: bytes) -> bool:
         """Answer a request whose head is known; false when it has to be read after all."""
         if self.owner.closing or self.transport.is_closing():
             return False
         exchange = Exchange(self, plain.scope, expects=False, keep_alive=True)
-        whole: Any = data[plain.size - plain.length :]
+        whole: Any = body
         exchange.body = whole
         exchange.more_body = False
         work = self._app.quick(plain, exchange)

@@ -1,7 +1,8 @@
 """Heads of requests that come again and again on one connection, read once.
 
-A client that keeps its connection sends nearly the same head with every call. What was found out
-about it is kept with its bytes: equal bytes mean the same, whoever parses them.
+A client that keeps its connection sends nearly the same head with every call: only the length of
+the body differs. What was found out about a head is kept with its bytes: equal bytes mean the same,
+whoever parses them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolcrib.net.framing import Frame, frame_of
 from toolcrib.transports.http.guard import Guard
 from toolcrib.transports.identity.identity import Known
 
-END = b"\r\n\r\n"
-MOST = 16
+MOST = 8
 """Heads that are kept for one connection."""
-LONGEST = 4096
+LONGEST = 2048
 """Bytes of a head that is worth keeping."""
 
 
@@ -23,7 +24,7 @@ class Plain:
     """The head of a plain call: all that is asked of one has been found in order. It holds for as
     long as its guard is the one in force and its caller is still known."""
 
-    __slots__ = ("guard", "head", "known", "length", "name", "scope", "seen", "size")
+    __slots__ = ("frame", "guard", "head", "known", "name", "scope", "seen")
 
     def __init__(
         self,
@@ -39,8 +40,8 @@ class Plain:
         self.known = known
         self.name = name
         """Of the tool, where the address says it; None for MCP."""
-        self.size = self.length = 0
-        """Bytes of the whole request, and of its body."""
+        self.frame: Frame | None = None
+        """Its bytes, once they are kept."""
         self.seen: Any = None
         """What the door that it is for keeps beside it."""
 
@@ -51,25 +52,27 @@ class Heads:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Plain] = {}
+        self._known: list[Plain] = []
 
-    def find(self, data: bytes) -> Plain | None:
-        """What is known of a request that came in one piece."""
-        found = self._known.get(data[: data.find(END) + 4])
-        return found if found is not None and found.size == len(data) else None
+    def find(self, data: bytes) -> tuple[Plain, bytes] | None:
+        """What is known of a request that came whole and alone, and its body."""
+        for place, plain in enumerate(self._known):
+            body = None if plain.frame is None else plain.frame.body(data)
+            if body is not None:
+                if place:
+                    self._known.insert(0, self._known.pop(place))
+                return plain, body
+        return None
 
     def keep(self, data: bytes, plain: Plain) -> None:
         """Remember the head of a request, if it came whole and alone in these bytes."""
-        end = data.find(END) + 4
-        length = plain.head.get(b"content-length")
-        if length is None or end > LONGEST or not length.isdigit():
+        frame = frame_of(data, plain.head.get(b"content-length"))
+        if frame is None or b"transfer-encoding" in plain.head:
             return
-        if b"transfer-encoding" in plain.head or end + int(length) != len(data):
-            return
-        if len(self._known) >= MOST:
-            self._known.clear()
-        plain.size, plain.length = len(data), int(length)
-        self._known[data[:end]] = plain
+        if len(frame.before) + len(frame.after) <= LONGEST:
+            plain.frame = frame
+            self._known.insert(0, plain)
+            del self._known[MOST:]
 
     def clear(self) -> None:
         """Forget them: the connection is gone."""
