@@ -5,9 +5,34 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_DIGITS = 8
-"""Of a length that is looked at here; longer bodies do not come in one piece."""
-_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,8})(?=\r\n)", re.IGNORECASE)
+MOST = 65_536
+"""Bytes of a body that is waited for without a parser."""
+_DIGITS = 5
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)(?=\r\n)", re.IGNORECASE)
+
+
+class Parts:
+    """A message of which parts are missing."""
+
+    __slots__ = ("data", "missing", "start")
+
+    def __init__(self, data: bytes, body: bytes, missing: int) -> None:
+        self.data = bytearray(data)
+        """What came."""
+        self.start = len(data) - len(body)
+        """Where the body begins."""
+        self.missing = missing
+        """Bytes that are still to come; negative when something came behind it."""
+
+    def add(self, data: bytes) -> None:
+        """More of it came."""
+        self.data += data
+        self.missing -= len(data)
+
+    @property
+    def body(self) -> bytes:
+        """The body, as far as it is here."""
+        return bytes(self.data[self.start :])
 
 
 class Frame(NamedTuple):
@@ -18,8 +43,9 @@ class Frame(NamedTuple):
     after: bytes
     """And behind that."""
 
-    def body(self, data: bytes) -> bytes | None:
-        """The body of a message with this head that came whole and alone; else None."""
+    def open(self, data: bytes) -> tuple[bytes, int] | None:
+        """What is here of the body of a message with this head, and how many bytes are missing;
+        None for anything else, and for what is too long to be waited for here."""
         before, after = self
         if not data.startswith(before):
             return None
@@ -29,14 +55,15 @@ class Frame(NamedTuple):
         if end < 0 or not digits.isdigit() or not data.startswith(after, end):
             return None
         body = data[end + len(after) :]
-        return body if len(body) == int(digits) else None
+        missing = int(digits) - len(body)
+        return (body, missing) if 0 <= missing <= MOST else None
 
 
 def frame_of(data: bytes, length: bytes | None) -> Frame | None:
-    """The head of a message that came whole and alone; None where it did not. `length` is the
-    length of its body, as the parser read it."""
+    """The head of the message that begins with `data`; None where it cannot be known again.
+    `length` is the length of its body, as the parser read it."""
     end = data.find(b"\r\n\r\n") + 4
     found = _LENGTH.search(data, 0, end)
-    if found is None or found[1] != length or end + int(found[1]) != len(data):
+    if found is None or found[1] != length:
         return None
     return Frame(data[: found.start(1)], data[found.end(1) : end])

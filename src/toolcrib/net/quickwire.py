@@ -11,13 +11,14 @@ import httptools
 
 from toolcrib.errors import ToolFailure
 from toolcrib.net.exchange import Request
-from toolcrib.net.framing import Frame, frame_of
+from toolcrib.net.framing import Frame, Parts, frame_of
 from toolcrib.net.inflate import Inflater
 
 _MOST_HEAD = 64 * 1024
 """Bytes of the head of an answer."""
 _MOST_HELD = 1 << 20
 """Bytes of a body that wait for their reader before the server has to."""
+_OK = b"HTTP/1.1 200 "
 _UNUSUAL = frozenset(("transfer-encoding", "content-encoding", "upgrade"))
 _LINGER = 1.0
 """Seconds for an answer to end by itself, so that its connection can be kept."""
@@ -39,6 +40,10 @@ class QuickConnection(asyncio.Protocol):
         """What reads the answer, if it has to be read closely."""
         self._stream: QuickStream | None = None
         self._usual: _Usual | None = None
+        self._parts: Parts | None = None
+        """An answer whose head is known and which is not whole."""
+        self._first = b""
+        """The first piece of any other answer."""
         self.since = 0.0
         """When it became idle."""
 
@@ -55,7 +60,7 @@ class QuickConnection(asyncio.Protocol):
     def send(self, request: Request, data: bytes) -> QuickStream:
         """Send a request as `data` has it; the answer's head is still to be waited for."""
         stream = self._stream = QuickStream(self, request)
-        self._parser = None
+        self._parser = self._parts = None
         transport = cast("asyncio.Transport", self._transport)
         transport.write(data)
         return stream
@@ -91,12 +96,24 @@ class QuickConnection(asyncio.Protocol):
             return
         parser, usual = self._parser, self._usual
         if parser is None:
-            body = None if usual is None else usual.frame.body(data)
+            body = None
+            if self._parts is not None:
+                self._parts.add(data)
+                if self._parts.missing > 0:
+                    return
+                parts, self._parts = self._parts, None
+                body, data = parts.body if parts.missing == 0 else None, bytes(parts.data)
+            elif usual is not None and (found := usual.frame.open(data)) is not None:
+                body, missing = found
+                if missing:
+                    self._parts = Parts(data, body, missing)
+                    return
             if usual is not None and body is not None:
                 self._stream = None
                 stream.take(usual.headers, body)
                 self._idle(self)
                 return
+            self._first = data
             parser = self._parser = httptools.HttpResponseParser(stream)
             usual = None
         try:
@@ -112,7 +129,7 @@ class QuickConnection(asyncio.Protocol):
             self._stream = None
             stream.unpause()
             if stream.keep and self.open:
-                self._usual = _usual(stream, data)
+                self._usual = _usual(stream, self._first)
                 self._idle(self)
             else:
                 self.close()
@@ -132,20 +149,20 @@ class QuickConnection(asyncio.Protocol):
 
 
 class _Usual(NamedTuple):
-    """An answer that came in one piece. The next one on the connection mostly has the same head;
-    equal bytes mean the same, and need not be parsed again."""
+    """A plain answer. The next one on the connection mostly has the same head; equal bytes mean the
+    same, and need not be parsed again."""
 
     frame: Frame
     headers: dict[str, str]
 
 
 def _usual(stream: QuickStream, data: bytes) -> _Usual | None:
-    """What to expect the next time."""
+    """What to expect the next time; `data` is the first piece of this answer."""
     headers = stream.headers
-    if stream.status != 200 or not stream.request.expects_body or not _UNUSUAL.isdisjoint(headers):
-        return None
+    if not data.startswith(_OK) or stream.status != 200 or not stream.request.expects_body:
+        return None  # it may begin with what comes before an answer proper
     frame = frame_of(data, headers.get("content-length", "").encode("latin-1"))
-    return None if frame is None else _Usual(frame, headers)
+    return None if frame is None or not _UNUSUAL.isdisjoint(headers) else _Usual(frame, headers)
 
 
 class QuickStream:

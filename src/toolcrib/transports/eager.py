@@ -74,7 +74,7 @@ class _StandIns:
         """Run the work until it waits; then gives the task that it goes on as."""
         loop = self._loop
         made = self._next
-        if made is None or made.task.cancelling():
+        if made is None or made.spent:
             made = self._next = self._another()
         task = made.task
         context = self._context.copy()  # one call does not see what another set
@@ -98,7 +98,7 @@ class _StandIns:
         idle = self._idle
         while idle is not None and idle.all:
             found = idle.all.pop()
-            if not found.task.cancelling() and not found.task.done():
+            if not found.spent:
                 return found
             found.task.cancel()
         return _StandIn(self._loop, idle)
@@ -138,6 +138,14 @@ class _StandIn(Coroutine[Any, Any, None]):
         """What the work waited for when it was taken over, until the task waits for it."""
         self._taken = False
         self.task: Task[None] = loop.create_task(self)
+
+    @property
+    def spent(self) -> bool:
+        """Whether somebody cancelled its task, and be it that it was taken back: the next step may
+        be the end of it, and must not be that of other work."""
+        task: Any = self.task
+        told = self._work is None and self._free.done()
+        return told or task.done() or task._must_cancel or task.cancelling() > 0
 
     def take_over(self, work: Work, context: Context, waiting: Any) -> None:
         """Go on with work that waits for something."""
@@ -180,7 +188,7 @@ class _StandIn(Coroutine[Any, Any, None]):
     def _stand_by(self) -> Any:
         """Wait for other work, unless enough others do, or somebody still cancels this."""
         idle = self._idle
-        if idle is None or idle.over or len(idle.all) >= _STANDING or self.task.cancelling():
+        if idle is None or idle.over or len(idle.all) >= _STANDING or self.spent:
             raise StopIteration
         self._work = self._waiting = None
         del self._context

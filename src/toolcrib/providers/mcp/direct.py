@@ -96,9 +96,10 @@ class Direct:
 
     async def read_closely(self, exchange: Exchange, stream: QuickStream) -> dict[str, Any]:
         """The result of any other answer."""
-        if stream.status in REDIRECTS:
+        if stream.status in REDIRECTS and "location" in stream.headers:
             self._leads_away = True  # the long way follows it
-            exchange.sent = False
+            # By any other status the server may say where to read what the call came to.
+            exchange.sent = stream.status not in (307, 308)
             raise Lost(f"{stream.request.words} was redirected")
         return await self._wire.answer(stream, exchange)
 

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from toolcrib.net.framing import Parts
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.http.answers import JSON_HEAD, refuse
 from toolcrib.transports.http.exchange import CONNECTION, DONE, Exchange, Turning, hang_up
@@ -65,6 +66,8 @@ class Connection(HttpToolsProtocol):
         self._between = True
         """Whether the parser waits for the first byte of a request."""
         self._heads = Heads()
+        self._partial: tuple[Plain, Parts] | None = None
+        """A request whose head is known and whose body is not all there."""
         self.deaf = False
         """Nothing more is read: what came was wrong."""
         self._waits_since = 0.0
@@ -102,9 +105,22 @@ class Connection(HttpToolsProtocol):
         if self.deaf:
             return
         whole = self._between and (self.running is None or self.running.response_complete)
-        if whole:
-            found = self._heads.find(data)
-            if found is not None and self._again(*found):
+        if self._partial is not None:
+            plain, parts = self._partial
+            parts.add(data)
+            if parts.missing > 0:
+                return
+            self._partial = None
+            if parts.missing == 0 and self._again(plain, parts.body):
+                return
+            data = bytes(parts.data)
+        elif whole and (found := self._heads.find(data)) is not None:
+            plain, body, missing = found
+            if missing:
+                self._partial = plain, Parts(data, body, missing)
+                self._waits_since = self.loop.time()
+                return
+            if self._again(plain, body):
                 return
         if self._in_head:
             self._head_bytes += len(data)
@@ -123,12 +139,12 @@ class Connection(HttpToolsProtocol):
         if self._unbegun is not None:
             exchange, self._unbegun = self._unbegun, None
             work: Any = None
-            if not exchange.more_body:
-                plain = self._app.plain(self, exchange)
-                if plain is not None:
+            plain = self._app.plain(self, exchange)
+            if plain is not None:
+                if whole and exchange.keep_alive:
+                    self._heads.keep(data, plain)
+                if not exchange.more_body:
                     work = self._app.quick(plain, exchange)
-                    if work is not None and whole and self._between and exchange.keep_alive:
-                        self._heads.keep(data, plain)
             if work is not DONE:
                 self.go_on(work or exchange.run_asgi(self._app.http))
 
@@ -182,7 +198,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         if not self._waits_since:
             return
-        if self._in_head:
+        if self._in_head or self._partial is not None:
             if now - self._waits_since > settings.request_timeout:
                 self.refuse(Fault("request_timeout"))
         elif now - self._waits_since > settings.keep_alive:
@@ -299,7 +315,8 @@ class Connection(HttpToolsProtocol):
 
     def _start(self, exchange: Exchange, app: Any) -> None:
         self.running = exchange
-        self._start_asgi_task(exchange, app)
+        # What runs at this moment is the call that was answered before, perhaps another caller's.
+        self.owner.context.run(self._start_asgi_task, exchange, app)
 
     def on_body(self, body: bytes) -> None:
         exchange: Any = self.cycle

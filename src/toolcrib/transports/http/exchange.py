@@ -78,8 +78,9 @@ class Exchange(RequestResponseCycle):
         """The body, if all of it is here already."""
         return None if self.more_body else bytes(self.body)
 
-    def finish(self, status: int, head: bytes, body: bytes) -> bool:
+    def finish(self, status: int, head: bytes, body: bytes, *, now: bool = False) -> bool:
         """Write a whole answer in one go: `head` is the header lines up to the length's value.
+        With `now`, it does not wait for the loop to turn.
 
         False when a slow reader has to be waited for; then the usual way has to be taken.
         """
@@ -94,7 +95,8 @@ class Exchange(RequestResponseCycle):
         if len(body) > _MUCH:  # not to be copied once more
             transport.writelines((b"%b%b%b%d\r\n\r\n" % (first, date, head, len(body)), body))
         else:
-            transport.write_later(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
+            write = transport.write if now else transport.write_later
+            write(b"%b%b%b%d\r\n\r\n%b" % (first, date, head, len(body), body))
         if "message_event" in self.__dict__:
             self.message_event.set()
         if not self.keep_alive:
@@ -121,8 +123,11 @@ class Exchange(RequestResponseCycle):
             self.transport.abort()
 
     def linger(self) -> None:
-        """Close the connection gently after the answer: the client may still be sending."""
+        """Close the connection gently after the answer: the client may still be sending. Nothing
+        that comes behind this could be answered, so nothing of it is done."""
         self.keep_alive = False
+        self.connection.deaf = True
+        self.connection.pipeline.clear()
         gentle: Any = _Gentle(self.transport)
         self.transport = gentle
 

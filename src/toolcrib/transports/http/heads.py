@@ -54,18 +54,19 @@ class Heads:
     def __init__(self) -> None:
         self._known: list[Plain] = []
 
-    def find(self, data: bytes) -> tuple[Plain, bytes] | None:
-        """What is known of a request that came whole and alone, and its body."""
+    def find(self, data: bytes) -> tuple[Plain, bytes, int] | None:
+        """What is known of a request that begins with `data`, what is here of its body, and how
+        many bytes are missing."""
         for place, plain in enumerate(self._known):
-            body = None if plain.frame is None else plain.frame.body(data)
-            if body is not None:
+            found = None if plain.frame is None else plain.frame.open(data)
+            if found is not None:
                 if place:
                     self._known.insert(0, self._known.pop(place))
-                return plain, body
+                return plain, *found
         return None
 
     def keep(self, data: bytes, plain: Plain) -> None:
-        """Remember the head of a request, if it came whole and alone in these bytes."""
+        """Remember the head of the request that begins with `data`."""
         frame = frame_of(data, plain.head.get(b"content-length"))
         if frame is None or b"transfer-encoding" in plain.head:
             return

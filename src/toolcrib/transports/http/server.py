@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import time
+from contextvars import Context, copy_context
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,8 @@ class HttpDoor:
         """Nothing new is accepted, and connections end with their answer."""
         self.loop: asyncio.AbstractEventLoop
         self.starter: Starter
+        self.context: Context
+        """What it was opened in: no call has set anything there."""
         self.config: uvicorn.Config
         self.app: App
         """What answers requests."""
@@ -87,6 +90,7 @@ class HttpDoor:
         """Begin to accept."""
         self.loop = asyncio.get_running_loop()
         self.starter = Starter()
+        self.context = copy_context()
         self.app = app
         asgi: Any = app
         self.config = uvicorn.Config(

@@ -185,17 +185,19 @@ class _Plain(Post):
         if run.over and not self.streaming:
             run.turn = None
             run.detach()
-            work = None if self._lost else self._write()
+            # Alone, it need not wait for what others are answered in the same moment.
+            alone = not self._door.dispatcher.running.calls
+            work = None if self._lost else self._write(now=alone)
         else:
             work = self._long_way(run)
         if work is not None:
             exchange.connection.take_up(work, exchange)
 
-    def _write(self) -> Any:
+    def _write(self, *, now: bool = False) -> Any:
         """Write the answer to a call that is over; the work that is left when that is not done in
         a moment."""
         status, frame = self._ending()
-        if self._exchange.finish(status, JSON_HEAD, frame):
+        if self._exchange.finish(status, JSON_HEAD, frame, now=now):
             return None
         return self.finish(status, frame)
 

@@ -16,6 +16,7 @@ from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.link import LINK, InputRefused
 from toolcrib.core.result import ToolResult
 from toolcrib.pipeline.plan import Plan
+from toolcrib.protocol.mcp.definitions import KIND
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.eager import Starter
 from toolcrib.transports.faults import Fault
@@ -46,6 +47,7 @@ class Running:
         self.parking: Parking[Run] = Parking(self._late, seconds=parked)
         self._service = service
         self._starter: Any = None
+        self._relayed: Any = None
         self._loop: asyncio.AbstractEventLoop
         self._home: Home
         self._hearing: Hearing | None = None
@@ -86,6 +88,8 @@ class Running:
         """Begin a call, under its plan if that is known; most have their result when this
         returns."""
         starter = self._starter or self._open()
+        if plan is not None and plan.spec.kind == KIND:
+            starter = self._relayed
         service = self._service
         pipeline = service.parts.pipeline
         new_id = pipeline.new_id
@@ -118,7 +122,10 @@ class Running:
         self._loop = asyncio.get_running_loop()
         self._home = Home.here()
         self._hearing = Hearing(self._service, self.calls)
-        self._starter = Starter(again=True)
+        self._starter = Starter()
+        # Of a call to another server nothing but our own code runs: nobody can tell that its task
+        # was another call's before.
+        self._relayed = Starter(again=True)
         return self._starter
 
     async def _work(self, one: Run, call: Coroutine[Any, Any, ToolResult]) -> None:
@@ -334,6 +341,7 @@ class Running:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._starter.close()
+        self._relayed.close()
         self._starter = None
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
