@@ -100,6 +100,21 @@ def count(served: Gateway) -> int:
 
 class TestBytes:
     @both
+    async def test_a_client_that_sends_the_body_apart_is_known_too(
+        self, ask: Ask, again: list[bool]
+    ) -> None:
+        async with gateway() as served, await served.connect() as wire:
+            await asked(wire, ask(served, name="echo"))  # who asks is known from then on
+            for value in (1, "later", [1, 2]):
+                head, end, body = ask(served, value).partition(b"\r\n\r\n")
+                await wire.send(head + end)
+                await asyncio.sleep(0.02)
+                await wire.send(body)
+                assert output(await wire.reply()) == value
+            assert again == [True] * len(again)
+            assert len(again) >= 2
+
+    @both
     async def test_the_length_of_the_body_may_differ(self, ask: Ask, again: list[bool]) -> None:
         async with gateway() as served, await served.connect() as wire:
             await known(wire, ask(served), again)
