@@ -270,7 +270,8 @@ class Pipeline:
         if flight.odd and flight.stop is not None:
             value = self._stopped(flight, timeout) or value
         if type(value) is ToolResult:
-            return await self.record.end(flight, self._shape(plan, flight, value))
+            made = fit(plan, flight, value, self.hider, self.settings.max_output, self._keep)
+            return await self.record.end(flight, made)
         result = ToolResult(call_id=flight.call_id, output=value)
         if (
             type(value) not in plan.plain_outputs
@@ -278,7 +279,8 @@ class Pipeline:
             or (type(value) is float and value - value != 0.0)
             or self.hider.has_numbers
         ):
-            return await self.record.end(flight, self._shape(plan, flight, result))
+            made = fit(plan, flight, result, self.hider, self.settings.max_output, self._keep)
+            return await self.record.end(flight, made)
         if not common or not plan.clean or len(flight.encoded) > self._capture:
             return await self.record.end(flight, result)
         # The common ending: nothing to hide, to cut or to wait for, and one short record.
@@ -346,10 +348,6 @@ class Pipeline:
         if over is None:
             return None
         return await self._refuse(flight, over.decision, "limit", wait=over.retry_after)
-
-    def _shape(self, plan: Plan, flight: Flight, result: ToolResult) -> ToolResult:
-        """A result made fit to leave."""
-        return fit(plan, flight, result, self.hider, self.settings.max_output, self._keep)
 
     # Endings other than the common one.
 

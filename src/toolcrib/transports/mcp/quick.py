@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.core.link import InputRefused
-from toolcrib.core.settings import HostConfig
 from toolcrib.pipeline.plan import Plan
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Request
@@ -40,14 +39,11 @@ _PLAIN = frozenset(("tools/call", "tools/list"))
 
 
 class _Seen:
-    """What is known of a head, for as long as the configuration is the same."""
+    """What is known of a head: under another configuration, no head is known any more."""
 
-    __slots__ = ("config", "endpoint", "name", "seat")
+    __slots__ = ("endpoint", "name", "seat")
 
-    def __init__(
-        self, config: HostConfig, endpoint: Endpoint, seat: Caller, name: bytes | None
-    ) -> None:
-        self.config = config
+    def __init__(self, endpoint: Endpoint, seat: Caller, name: bytes | None) -> None:
         self.endpoint = endpoint
         self.seat = seat
         self.name = name
@@ -70,7 +66,6 @@ class QuickCalls:
         try:
             if (
                 seen is None
-                or seen.config is not service.host.config
                 or seen.endpoint is not endpoint
                 or endpoint.session is not None  # which may have ended
             ):
@@ -99,7 +94,7 @@ class QuickCalls:
     def _look(self, plain: Plain, endpoint: Endpoint) -> _Seen:
         """What the head comes to at this address. Raises `Fault`."""
         seat = self._door.seat(plain.known.caller, endpoint)
-        return _Seen(self._service.host.config, endpoint, seat, named(plain.head))
+        return _Seen(endpoint, seat, named(plain.head))
 
 
 class _Plain(Post):
