@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from toolcrib.host.reports.project import Project
 
 INVARIANTS = "policy.yaml"
+_turns: WeakKeyDictionary[ToolHost, asyncio.Lock] = WeakKeyDictionary()
+
+
+def _turn(host: ToolHost) -> asyncio.Lock:
+    """Entered for what is examined in threads: one after the other. Side by side they only take
+    the processor from calls, and load the same modules at the same moment."""
+    return _turns.setdefault(host, asyncio.Lock())
 
 
 def show_tool(host: ToolHost, name: str) -> dict[str, Any]:
@@ -36,7 +44,8 @@ async def check_tools(host: ToolHost) -> list[dict[str, Any]]:
     """What became of each entry of the configuration, as its file is now."""
     from toolcrib.host.reports.checking import check_tools
 
-    fates = await asyncio.to_thread(lambda: check_tools(_project(host)))
+    async with _turn(host):
+        fates = await asyncio.to_thread(lambda: check_tools(_project(host)))
     return [fate._asdict() for fate in fates]
 
 
@@ -72,7 +81,8 @@ async def plugins(host: ToolHost) -> list[dict[str, Any]]:
     """What is installed or listed, what it offers, and what of it is in use."""
     from toolcrib.host.plugins import find_plugins
 
-    found = await asyncio.to_thread(find_plugins, host.config.plugins)
+    async with _turn(host):
+        found = await asyncio.to_thread(find_plugins, host.config.plugins)
     return plugin_rows(found, host.config)
 
 
@@ -87,7 +97,8 @@ async def check_configuration(host: ToolHost) -> dict[str, Any]:
     """Whether the file as it is now could be put in force; nothing changes."""
     from toolcrib.host.reports.settings import check_settings
 
-    found = await asyncio.to_thread(check_settings, _file(host))
+    async with _turn(host):
+        found = await asyncio.to_thread(check_settings, _file(host))
     return {**msgspec.to_builtins(found), "ok": found.ok}
 
 
@@ -99,13 +110,19 @@ async def proved(host: ToolHost) -> dict[str, Any]:
     if host.config.sources:
         beside = Path(host.config.sources[0]).parent / INVARIANTS
     file = beside if beside is not None and await asyncio.to_thread(beside.is_file) else None
-    report = await asyncio.to_thread(verify, host, file)
+    async with _turn(host):
+        report = await asyncio.to_thread(verify, host, file)
     return {"report": report.to_dict(), "invariants": None if file is None else str(file)}
 
 
 async def diagnosis(host: ToolHost, parts: Parts) -> list[dict[str, Any]]:
     """What is well and what is not, each with a cure: sandboxes and providers as they are in this
     host, the rest as it would be for a new one."""
+    async with _turn(host):
+        return await _diagnosis(host, parts)
+
+
+async def _diagnosis(host: ToolHost, parts: Parts) -> list[dict[str, Any]]:
     from toolcrib.host.reports.findings import Finding, after, before, misread
     from toolcrib.host.reports.living import living, see, user
 
