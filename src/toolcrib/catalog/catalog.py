@@ -111,7 +111,7 @@ class Catalog:
 
     def suggest(self, name: str) -> str | None:
         """A known name that `name` may have been meant for."""
-        return did_you_mean(name, self._entries)
+        return did_you_mean(name, list(self._entries))  # in one step: others may change it
 
     def register(self, entry: Entry, *, replace: bool = False) -> None:
         """Add an entry. A name, or one that looks like it, can be taken once."""
