@@ -15,7 +15,6 @@ from toolcrib.errors import ConfigError
 from toolcrib.host.config import config_from_mapping
 from toolcrib.host.config.document import parse_document, parse_json
 from toolcrib.host.config.node import Origin
-from toolcrib.host.loaders.jsonc import without_comments
 
 PROFILE = "imported"
 """The profile of a host that has no configuration."""
@@ -84,6 +83,8 @@ def _file(given: str) -> Path:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    from toolcrib.host.loaders.jsonc import without_comments  # with it come all loaders
+
     try:
         text = path.read_text("utf-8")
         origin = Origin(str(path), str(path), path.parent)
