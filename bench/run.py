@@ -1,7 +1,7 @@
 """Measure, print a table, and say which bars hold. `make bench` runs this.
 
 Every number is a ratio to something measured in the same run, or CPU time and memory of one
-process. `--write FILE` puts the table into a page.
+process. `--write FILE` puts the table into a page; what was not measured stays there as it was.
 """
 
 from __future__ import annotations
@@ -209,13 +209,22 @@ def cold(rounds: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def table(rows: list[Row]) -> str:
+HEAD = ["| what | measured | bar | |", "|---|---|---|---|"]
+
+
+def table(rows: list[Row]) -> list[str]:
     """The rows as Markdown."""
-    lines = ["| what | measured | bar | |", "|---|---|---|---|"]
-    lines += [
+    return [
         f"| {r.what} | {r.measured} | {r.bar} | {'ok' if r.holds else 'MISSED'} |" for r in rows
     ]
-    return "\n".join(lines)
+
+
+def merged(old: list[str], new: list[str]) -> list[str]:
+    """A table's lines with what was measured anew in its place; the rest as it was."""
+    by_what = {line.split(" | ")[0]: line for line in old if line.startswith("| ")}
+    by_what |= {line.split(" | ")[0]: line for line in new}
+    by_what.pop("| what", None)
+    return list(by_what.values())
 
 
 def main() -> None:
@@ -242,12 +251,16 @@ def main() -> None:
             rows += work()
     if PEER is None:
         print("BENCH_PEER_PYTHON is not set: the peer was not measured", file=sys.stderr)
-    print(table(rows))
+    made = table(rows)
+    print("\n".join([*HEAD, *made]))
     if options.write:
         page = options.write.read_text()
         head, _, rest = page.partition("<!-- table -->\n")
-        _, _, tail = rest.partition("<!-- end -->\n")
-        options.write.write_text(f"{head}<!-- table -->\n{table(rows)}\n<!-- end -->\n{tail}")
+        old, _, tail = rest.partition("<!-- end -->\n")
+        if options.only is not None:
+            made = merged(old.splitlines(), made)
+        text = "\n".join([*HEAD, *made])
+        options.write.write_text(f"{head}<!-- table -->\n{text}\n<!-- end -->\n{tail}")
     if not all(row.holds for row in rows):
         raise SystemExit(1)
 

@@ -18,7 +18,7 @@ import click
 
 import toolcrib
 import toolcrib.testing
-from toolcrib.cli.main import cli
+from toolcrib.cli.commands import cli
 from toolcrib.core import protocols
 from toolcrib.core.events import EVENTS
 from toolcrib.host.config import config_schema, document_settings

@@ -8,7 +8,6 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,7 +86,7 @@ def test_everything_is_documented(names: list[str], where: str) -> None:
         pytest.param(http._KEYS, "kinds/http.md", id="kind http"),
         pytest.param(builtin.PROVIDERS, "providers.md", id="provider types"),
         pytest.param(
-            [field.name for field in fields(provider_settings.ProviderSettings)],
+            list(provider_settings.ProviderSettings.__struct_fields__),
             "providers.md",
             id="every provider",
         ),

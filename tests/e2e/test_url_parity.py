@@ -149,7 +149,7 @@ def test_what_is_about_files_says_so(empty, words):
 def test_every_command_is_in_one_of_the_tables():
     import click
 
-    from toolcrib.cli.main import cli
+    from toolcrib.cli.commands import cli
 
     def leaves(path, command):
         if not isinstance(command, click.Group):

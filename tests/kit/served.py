@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolcrib import ToolContext, ToolFailure, ToolHost, tool
 from toolcrib.core.serving import Listen, ServeSettings

@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from toolcrib.catalog.versions import version_key
 from toolcrib.core.entry import Entry
@@ -18,7 +20,7 @@ from toolcrib.core.units import did_you_mean
 from toolcrib.errors import NameTaken
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """What happened to the catalog."""
 
     kind: Literal["added", "replaced", "removed"]

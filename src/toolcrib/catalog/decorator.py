@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar, cast, overload
+
+import msgspec
 
 from toolcrib.catalog.callables import innermost
 from toolcrib.catalog.signature import Signature, describe
@@ -19,8 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__toolcrib__"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Marked:
+class Marked(msgspec.Struct, frozen=True, kw_only=True):
     """What `@tool(…)` was told."""
 
     fields: Mapping[str, Any]
@@ -28,8 +28,7 @@ class Marked:
     inline: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Definition:
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """A function read as a tool."""
 
     spec: ToolSpec
@@ -37,7 +36,7 @@ class Definition:
     signature: Signature
     inline: bool = False
     policy: ToolPolicy | None = None
-    owner: str = field(default="")
+    owner: str = ""
 
 
 @overload

@@ -24,7 +24,7 @@ Build = Callable[["TypeReader", type, tuple[Any, ...]], Shape]
 _PURE: tuple[Callable[[], Any], ...] = (list, dict, set, frozenset, tuple)
 
 
-class Field(typing.NamedTuple):
+class Field(msgspec.Struct, frozen=True):
     """One field of a model."""
 
     name: str

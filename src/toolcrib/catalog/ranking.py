@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from toolcrib.catalog.index import Index
 from toolcrib.catalog.planes import Planes
@@ -45,7 +46,7 @@ class Seen:
         return self.bits.bit_count()
 
 
-class _Word(NamedTuple):
+class _Word(msgspec.Struct, frozen=True):
     """One word of a query, as the index has it."""
 
     text: str
@@ -54,7 +55,7 @@ class _Word(NamedTuple):
     """Words that begin with it."""
 
 
-class _Query(NamedTuple):
+class _Query(msgspec.Struct, frozen=True):
     tools: Index
     words: Sequence[_Word]
     seen: Seen

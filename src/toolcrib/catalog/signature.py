@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any
 
@@ -34,8 +33,7 @@ from toolcrib.errors import SpecError
 __all__ = ["ConversionError", "Signature", "describe"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """What a function takes and gives, as data."""
 
     name: str

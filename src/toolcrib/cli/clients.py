@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgentClient:
+
+class AgentClient(msgspec.Struct, frozen=True, kw_only=True):
     """One client."""
 
     name: str

@@ -20,6 +20,7 @@ from toolcrib.cli.output import many, say
 from toolcrib.cli.plan import ALONE, Plan
 from toolcrib.cli.project import me
 from toolcrib.core.events import Event
+from toolcrib.errors import ConfigError
 from toolcrib.host.reports.quiet import stdout_is_talk
 from toolcrib.observe.log import HumanLog, LineWriter
 
@@ -68,7 +69,6 @@ class Gateway:
 
     def run(self, plan: Plan, settings: ServeSettings, doors: Sequence[str]) -> int:
         """Serve until told to stop; the exit code."""
-        from toolcrib.transports.http.listening import AddressTaken
         from toolcrib.transports.serving import new_loop, serve
 
         # Events are only made where somebody listens: a quiet gateway's calls are cheaper.
@@ -87,12 +87,15 @@ class Gateway:
         # The trail is written in a thread. Asked for the interpreter, that gives it back this soon;
         # by default, whoever calls meanwhile would wait more than twice as long.
         sys.setswitchinterval(_TURN)
-        gc.set_threshold(*_GARBAGE)
         try:
             hidden = self._log.starting(lambda line: host.redactor.text(line))
             with hidden, asyncio.Runner(loop_factory=new_loop()) as runner:
                 runner.run(work())
-        except AddressTaken as error:
+        except ConfigError as error:
+            from toolcrib.transports.http.listening import AddressTaken
+
+            if not isinstance(error, AddressTaken):
+                raise
             say(f"{error.message}. {error.cure}")
             return 5
         say("Stopped.")
@@ -108,6 +111,7 @@ class Gateway:
     def _ready(self, plan: Plan, settings: ServeSettings, serving: Serving) -> None:
         """Say what is served where; then let lines of the log follow."""
         gc.freeze()  # what is there now stays, and need not be looked at
+        gc.set_threshold(*_GARBAGE)
         host = serving.service.host
         profile = settings.http.profile or host.callers.default
         names = [tool.name for tool in host.tools(profile=profile)]

@@ -7,7 +7,9 @@ import inspect
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
 
 from toolcrib.catalog.decorator import is_marked
 from toolcrib.core.settings import HostConfig
@@ -21,7 +23,7 @@ PROFILE = "host-tools"
 _OPTIONAL = ("scope", "category", "requires_approval", "timeout")
 
 
-class HostTools(NamedTuple):
+class HostTools(msgspec.Struct, frozen=True):
     """What was brought along."""
 
     things: list[Any]
@@ -31,7 +33,9 @@ class HostTools(NamedTuple):
 
     def added_to(self, config: HostConfig) -> HostConfig:
         """A configuration that loads these files, too."""
-        from dataclasses import replace
+        if not self.files:
+            return config
+        from msgspec.structs import replace
 
         items = [{"load": file} for file in self.files]
         return replace(config, tools=(*config.tools, *config_from_mapping({"tools": items}).tools))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+from msgspec.structs import replace
 
 from toolcrib.cli.clients import CLIENTS
 from toolcrib.cli.output import Mistake

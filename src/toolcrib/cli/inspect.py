@@ -76,7 +76,7 @@ def _put_tools(found: list[Listed]) -> None:
     columns = ("name", "kind", "effects", "description")
     rows = [
         (spec.name, spec.kind, effects(spec.effects), spec.description.partition("\n")[0])
-        for spec, _ in found
+        for spec in (tool.spec for tool in found)
     ]
     down = Counter(tool.unavailable for tool in found if tool.unavailable is not None)
     if down:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import replace
+
 from toolcrib.cli.host_tools import HostTools, config_for, gather
-from toolcrib.cli.importing import gather_imports
 from toolcrib.cli.output import Mistake, say
 from toolcrib.cli.project import find_config, open_project
 from toolcrib.core.serving import Listen, ServeSettings
@@ -18,13 +19,13 @@ from toolcrib.errors import ConfigError
 from toolcrib.host.config import config_from_mapping, load_config
 
 if TYPE_CHECKING:
+    from toolcrib.cli.importing import Imported
     from toolcrib.host.host import ToolHost
 
 ALONE = "no toolcrib.yaml"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is served, and how to read it again."""
 
     name: str
@@ -74,19 +75,18 @@ def plan_for(
 ) -> Plan:
     """The plan; without a configuration there have to be tools that were brought along."""
     tools = gather(files, modules)
-    imported = gather_imports(imports)
-    for note in imported.notes:
-        say(note)
+    imported = _imported(imports)
 
     def whole(read: HostConfig) -> HostConfig:
-        return _held(imported.added_to(tools.added_to(read)), frozen)
+        found = tools.added_to(read)
+        return _held(found if imported is None else imported.added_to(found), frozen)
 
     try:
         path = find_config(config)
     except Mistake:
         if config is not None or not (files or modules or imports):
             raise
-        alone = tools.added_to(imported.alone()) if imports else config_for(tools)
+        alone = config_for(tools) if imported is None else tools.added_to(imported.alone())
         return Plan(
             name=ALONE,
             config=alone,
@@ -100,12 +100,24 @@ def plan_for(
     kept = project.store
     return Plan(
         name=str(path),
-        config=imported.added_to(project.config),
+        config=project.config if imported is None else imported.added_to(project.config),
         read=lambda: whole(load_config(path)),
         tools=tools,
         store=project.config.settings.store or "memory",
         trail="kept until the host stops: host.store is memory" if kept is None else _here(kept),
     )
+
+
+def _imported(given: Sequence[str]) -> Imported | None:
+    """What `--import` takes over, with what was left out said; None where nothing was given."""
+    if not given:
+        return None
+    from toolcrib.cli.importing import gather_imports
+
+    found = gather_imports(given)
+    for note in found.notes:
+        say(note)
+    return found
 
 
 def _held(config: HostConfig, frozen: bool) -> HostConfig:

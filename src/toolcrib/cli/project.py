@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from pathlib import Path
 
@@ -56,6 +55,8 @@ def find_config(given: str | None) -> Path:
 
 def me() -> str:
     """Who sits at the terminal."""
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):

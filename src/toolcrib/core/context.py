@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import msgspec
 
 from toolcrib.core.link import LINK, InputRefused
 from toolcrib.core.principal import Principal
@@ -37,7 +39,7 @@ class SessionInfo(Protocol):
     def metadata(self) -> Mapping[str, Any]: ...
 
 
-class _Stay(NamedTuple):
+class _Stay(msgspec.Struct, frozen=True):
     """The session of a context that was built by hand."""
 
     id: str

@@ -29,8 +29,8 @@ _MAX_BITS = 14_284  # the length of 10**4300
 # The closing quote is optional and the run possessive, so that an unterminated string is
 # passed over once instead of once per escaped quote.
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
-_BRACKETS = re.compile(_STRING + r"(?P<key>\s*+:)?|[\[\]{}]", re.DOTALL)
-_NUMBERS = re.compile(_STRING + r"|-?Infinity|NaN|-?[0-9][0-9.eE+-]*+", re.DOTALL)
+_BRACKETS = _STRING + r"(?P<key>\s*+:)?|[\[\]{}]"
+_NUMBERS = _STRING + r"|-?Infinity|NaN|-?[0-9][0-9.eE+-]*+"
 
 
 def parse(text: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
@@ -316,7 +316,7 @@ def _sized(text: str, max_bytes: int) -> str:
 
 def _check_depth(text: str, max_depth: int) -> None:
     depth = 0
-    for token in _BRACKETS.finditer(text):
+    for token in re.finditer(_BRACKETS, text, re.DOTALL):
         first = text[token.start()]
         if first in "[{":
             depth += 1
@@ -337,12 +337,12 @@ def _check_surrogates(value: Any) -> None:
 
 
 def _find_number(text: str, number: str) -> int:
-    return next((t.start() for t in _NUMBERS.finditer(text) if t[0] == number), 0)
+    return next((t.start() for t in re.finditer(_NUMBERS, text, re.DOTALL) if t[0] == number), 0)
 
 
 def _find_second_key(text: str) -> int:
     objects: list[set[str]] = []
-    for token in _BRACKETS.finditer(text):
+    for token in re.finditer(_BRACKETS, text, re.DOTALL):
         first = text[token.start()]
         if first in "[{":
             objects.append(set())

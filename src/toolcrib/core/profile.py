@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
+
+import msgspec
 
 from toolcrib.core.canonical import digest
 from toolcrib.core.decision import Verdict
@@ -44,8 +45,7 @@ Reach = Literal["once", "session", "1h", "always"]
 """How far an approval reaches: this call, this tool in this session, for an hour, from now on."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True, kw_only=True):
     """Which tools a rule speaks of. Each part given must match; within a part one is enough."""
 
     names: tuple[str, ...] = ()
@@ -58,8 +58,7 @@ class Match:
     kinds: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """One limit on one argument."""
 
     argument: str
@@ -69,8 +68,7 @@ class Constraint:
     source: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class When:
+class When(msgspec.Struct, frozen=True, kw_only=True):
     """The condition of a rule; everything given must hold."""
 
     roles: frozenset[str] = frozenset()
@@ -82,8 +80,7 @@ class When:
     arguments: tuple[Constraint, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Allow, ask or deny the tools that match, when the condition holds."""
 
     verdict: Verdict
@@ -98,16 +95,14 @@ class Rule:
     """Where it stands: `file:line`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """So many in so many seconds."""
 
     count: int
     seconds: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """How much may be used, and by whom it is counted."""
 
     per: Per = "principal"
@@ -130,8 +125,7 @@ class Limit:
     source: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApprovalRules:
+class ApprovalRules(msgspec.Struct, frozen=True, kw_only=True):
     """Who may approve, for how long, and how far an answer reaches."""
 
     timeout: float = 300.0
@@ -149,8 +143,7 @@ ListingMode = Literal["all", "search", "code"]
 the others with · code: a tool that runs code which calls the others, beside those."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """How many tools an agent is shown before it has to look for them."""
 
     mode: ListingMode = "all"
@@ -162,8 +155,7 @@ class Listing:
     """Names or globs of tools that are shown whatever the number."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The named rules and limits a session is held to."""
 
     name: str
@@ -173,15 +165,15 @@ class Profile:
     default: Verdict = "deny"
     """What happens to a tool that no rule speaks of."""
     rules: tuple[Rule, ...] = ()
-    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _EMPTY)
+    policies: Mapping[str, Mapping[str, Any]] = _EMPTY
     """The knobs of tools' policies under this profile."""
     limits: tuple[Limit, ...] = ()
     approval: ApprovalRules = ApprovalRules()
     conceal: bool = False
     """Answer `unknown_tool` for tools outside the profile; the trail keeps the truth."""
-    versions: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    versions: Mapping[str, str] = _EMPTY
     """Which version stands under a tool's plain name; otherwise the newest."""
-    pins: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    pins: Mapping[str, str] = _EMPTY
     """Digests that tools must have; any other is `definition_changed`."""
     max_depth: int = 8
     """How deep tools may call tools."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
+
+import msgspec
 
 Stopped = Literal["", "time", "output", "memory", "cpu"]
 """What stopped a command: nothing (it ended by itself), its time, its output, its memory, its
@@ -15,8 +16,7 @@ Isolation = Literal["files", "network", "processes", "syscalls", "environment", 
 host's environment · memory, processor and process counts."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SandboxLimits:
+class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one command may use. None means: as much as the sandbox itself allows."""
 
     time: float | None = None
@@ -33,8 +33,7 @@ class SandboxLimits:
     """Bytes of standard output, and of standard error; a command that writes more is killed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended."""
 
     exit_code: int
@@ -62,7 +61,7 @@ class Child(Protocol):
         ...
 
 
-class Finding(NamedTuple):
+class Finding(msgspec.Struct, frozen=True):
     """What one probe of a self-test found."""
 
     probe: str
@@ -71,7 +70,7 @@ class Finding(NamedTuple):
     note: str = ""
 
 
-class SelfTest(NamedTuple):
+class SelfTest(msgspec.Struct, frozen=True):
     """Whether a sandbox can be used on this machine, found out by trying."""
 
     available: bool

@@ -46,10 +46,10 @@ _REPORT_BUDGET = 20_000
 _PATTERN_BYTES = 4 << 20
 _ALL_PATTERNS_BYTES = 16 << 20
 
-_DIALECT = re.compile(r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?")
+_DIALECT = r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?"
 _REFERENCE = re.compile(rb'"\$(?:ref|dynamicRef|recursiveRef)":')
 _ONLY_THE_ENGINE_KNOWS = re.compile(rb'"(?:pattern(?:Properties)?|\$\w*(?:id|schema|[aA]nchor))":')
-_NOT_LINEAR = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<|\(\?P=")
+_NOT_LINEAR = r"\(\?<?[=!]|\\[1-9]|\\k<|\(\?P="
 
 
 _type: Callable[[Any], object] = type
@@ -138,7 +138,7 @@ def admit(schema: Mapping[str, Any], *, where: str = "input_schema", trusted: bo
             what = f"the arguments of a tool are an object, not {shown(kind)}"
             _refuse(where, ("type",), what, 'Write "type": "object"')
     dialect = schema.get("$schema", "")
-    if dialect != "" and not (isinstance(dialect, str) and _DIALECT.fullmatch(dialect)):
+    if dialect != "" and not (isinstance(dialect, str) and re.fullmatch(_DIALECT, dialect)):
         cure = "Use https://json-schema.org/draft/2020-12/schema, or leave it out"
         _refuse(where, ("$schema",), f"{shown(dialect)} is not a known dialect", cure)
     data = _bytes(schema, where)
@@ -250,7 +250,7 @@ def _refuse_error(root: Node, error: ValidationError, where: str) -> NoReturn:
     if error.kind.name == "format" and isinstance(error.instance, str):
         what = f"the pattern {shown(error.instance)} cannot be used"
         cure = "Correct it, or make its repetitions smaller"
-        if _NOT_LINEAR.search(error.instance):
+        if re.search(_NOT_LINEAR, error.instance):
             cure = "Write it without look-around and back-references: they can take forever"
         _refuse(where, steps, what, cure)
     if keyword == "type" and isinstance(error.instance, str):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listen:
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
     """One address."""
 
     host: str
@@ -26,17 +27,23 @@ class Listen:
             return self.host == "localhost"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tls:
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """Files in PEM form."""
 
     certificate: str
     key: str
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        return f"Tls(certificate={self.certificate!r}, key={self.key!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What prints in colours asks for this instead."""
+        return [("certificate", self.certificate), ("key", self.key)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HttpSettings:
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`serve.http`."""
 
     listen: tuple[Listen, ...] = (Listen(host="127.0.0.1", port=8700),)
@@ -84,8 +91,7 @@ class HttpSettings:
     """Whether the web console is served, once this version has one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TokenSettings:
+class TokenSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One of `serve.tokens`."""
 
     name: str
@@ -98,8 +104,7 @@ class TokenSettings:
     source: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JwtSettings:
+class JwtSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One of `serve.jwt`: an issuer whose tokens are believed."""
 
     name: str
@@ -132,8 +137,7 @@ class JwtSettings:
     """Whether the issuer may be at a private address."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionSettings:
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`serve.sessions`."""
 
     idle: float = 1800.0
@@ -146,8 +150,7 @@ class SessionSettings:
     """WebSockets of one principal."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StdioSettings:
+class StdioSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`serve.stdio`."""
 
     profile: str | None = None
@@ -163,8 +166,7 @@ it can ask its user and the profile lets it · hold: nobody through MCP; the cal
 from elsewhere."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class McpSettings:
+class McpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`serve.mcp`."""
 
     enabled: bool = True
@@ -184,8 +186,7 @@ class McpSettings:
     """Calls of one principal that wait for input of their client at the same time."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServeSettings:
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything under `serve:`."""
 
     http: HttpSettings = HttpSettings()
@@ -196,7 +197,7 @@ class ServeSettings:
     """Where `toolcrib tokens` keeps the hashes of the tokens it made; unset: beside the
     configuration, in `.toolcrib`."""
     jwt: tuple[JwtSettings, ...] = ()
-    sessions: SessionSettings = field(default_factory=SessionSettings)
+    sessions: SessionSettings = SessionSettings()
 
 
 _Settings = TypeVar("_Settings", ServeSettings, HttpSettings)
@@ -205,8 +206,8 @@ _Settings = TypeVar("_Settings", ServeSettings, HttpSettings)
 def followed(mine: _Settings, before: _Settings, after: _Settings) -> _Settings:
     """`mine` with what changed between two configurations; what was given in their stead stays."""
     changed = {
-        each.name: getattr(after, each.name)
-        for each in fields(mine)
-        if getattr(mine, each.name) == getattr(before, each.name)
+        each: getattr(after, each)
+        for each in mine.__struct_fields__
+        if getattr(mine, each) == getattr(before, each)
     }
     return replace(mine, **changed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Profile
@@ -18,8 +19,7 @@ LockMode = Literal["first_use", "frozen", "look"]
 written, and what it does not know is refused · look: like first_use, and nothing is written."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostSettings:
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the `host:` part of a configuration says."""
 
     store: str | None = None
@@ -57,33 +57,30 @@ class HostSettings:
     """More key patterns whose values are hidden."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostConfig:
+class HostConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration, read and checked: data only, nothing is built yet."""
 
     settings: HostSettings = HostSettings()
-    profiles: dict[str, Profile] = field(default_factory=dict[str, Profile])
-    principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
-    principal_profiles: dict[str, tuple[str, ...]] = field(
-        default_factory=dict[str, tuple[str, ...]]
-    )
+    profiles: dict[str, Profile] = {}
+    principals: dict[str, Principal] = {}
+    principal_profiles: dict[str, tuple[str, ...]] = {}
     """The profiles a principal may choose from; a principal not listed may choose any."""
     tools: tuple[dict[str, Any], ...] = ()
     """Tool entries in one normal form, each with its `source` (`file:line`) and `base` folder."""
-    providers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    sandboxes: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    providers: dict[str, dict[str, Any]] = {}
+    sandboxes: dict[str, dict[str, Any]] = {}
     plugins: tuple[dict[str, Any], ...] = ()
     """Plug-ins that stand beside the configuration: `name` as written, `module`, `function`, and
     where they are named."""
     extensions: tuple[dict[str, Any], ...] = ()
     exporters: tuple[dict[str, Any], ...] = ()
-    serve: dict[str, Any] = field(default_factory=dict[str, Any])
+    serve: dict[str, Any] = {}
     """What `serve:` says, as it is written."""
-    serving: ServeSettings = field(default_factory=ServeSettings)
+    serving: ServeSettings = ServeSettings()
     """What that means."""
     secrets: frozenset[str] = frozenset()
     """Values that came from `${…}`: hidden wherever they appear."""
-    lines: dict[str, str] = field(default_factory=dict[str, str])
+    lines: dict[str, str] = {}
     """Where policy knobs stand: `profiles.NAME.policies.TOOL.KNOB` to `file:line`."""
     sources: tuple[str, ...] = ()
     """The files that were read, the main one first; none for a configuration in a mapping."""

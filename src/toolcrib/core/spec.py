@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, cast
+
+import msgspec
 
 from toolcrib.core.canonical import digest
 from toolcrib.core.names import check_name, wire_name
@@ -41,8 +43,7 @@ class ToolScope(StrEnum):
     """An instance per session, built at first use and closed with the session."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When a failed attempt is tried again. Only idempotent or read-only tools ever are."""
 
     attempts: int = 3
@@ -56,7 +57,7 @@ class RetryPolicy:
     """The reasons that are tried again; a tool's own `retryable` failure is too."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "retry_on", frozenset(self.retry_on))
+        msgspec.structs.force_setattr(self, "retry_on", frozenset(self.retry_on))
         if self.attempts < 1:
             raise SpecError(f"retry.attempts must be at least 1, not {self.attempts}")
         if self.backoff < 0 or self.max_backoff < 0 or not 0 <= self.jitter <= 1:
@@ -175,7 +176,7 @@ class ToolSpec:
             "idempotent": self.idempotent,
             "scope": str(self.scope),
             "timeout": self.timeout,
-            "retry": None if self.retry is None else _plain(asdict(self.retry)),
+            "retry": None if self.retry is None else _plain(msgspec.structs.asdict(self.retry)),
             "version": self.version,
             "category": self.category,
             "tags": sorted(self.tags),
@@ -230,8 +231,7 @@ def _name_of(thing: Any) -> str:
     return f"{module}.{thing.__qualname__}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolTemplate:
+class ToolTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """A broad tool that still needs its policy: `git` plus a read-only policy is a tool."""
 
     name: str
@@ -240,7 +240,7 @@ class ToolTemplate:
     """`constructor(policy)` or `constructor(policy, workshop)` gives the function, marked with
     `@tool` or not, or the spec of the finished tool."""
     description: str = ""
-    knobs: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    knobs: Mapping[str, Any] = _EMPTY
     """Settings of the policy that are made already."""
 
     def narrowed(self, *, name: str | None = None, **knobs: Any) -> ToolTemplate:
@@ -248,7 +248,7 @@ class ToolTemplate:
         can register."""
         made = {**self.knobs, **knobs}
         self.policy(**made)
-        return replace(self, name=name or self.name, knobs=made)
+        return msgspec.structs.replace(self, name=name or self.name, knobs=made)
 
     def build(
         self, policy: ToolPolicy | Mapping[str, Any] | None = None, workshop: Any = None

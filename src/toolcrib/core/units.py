@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from toolcrib.core.jsontext import shown
 
@@ -44,8 +45,7 @@ _SIZES = 'Write a number with a unit, such as "64kB", "10MB" or "1GiB"'
 _RATES = 'Write calls per time, such as "5/s", "60/min", "1000/day" or "10/15m"'
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """So many calls in so many seconds."""
 
     count: int

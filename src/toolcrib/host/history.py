@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -56,8 +55,7 @@ Shown = Callable[[CallSummary], CallSummary]
 """Gives the form of a call that somebody may see."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which calls or events are looked for; what is not given does not matter."""
 
     tool: str | None = None
@@ -100,8 +98,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where an event stands."""
 
     position: int
@@ -111,7 +108,7 @@ class Place:
     index: int
 
 
-class CallPlace(NamedTuple):
+class CallPlace(msgspec.Struct, frozen=True):
     """Where a call stands."""
 
     position: int
@@ -125,13 +122,13 @@ def _words(event: Event) -> str:
     return f"{event.type} {event.call_id} {msgspec.json.encode(event.data).decode()}".casefold()
 
 
-@dataclass(slots=True)
 class History:
     """Reads one store's trail from its beginning."""
 
-    store: Store
-    unreadable: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    """Run and number of the records that are no records: verify says more."""
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.unreadable: list[tuple[str, int]] = []
+        """Run and number of the records that are no records: verify says more."""
 
     async def records(
         self, *, after: int = 0, holding: bytes = b""

@@ -11,7 +11,7 @@ from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError
 
 # `JsonLog.__init__() got an unexpected …`, `connect() missing 1 required …`
-_REFUSED = re.compile(r"(?:\w+\.<locals>\.)*(\w+)(?:\.__init__)?\(\) (?:got|missing|takes) ").match
+_REFUSED = r"(?:\w+\.<locals>\.)*(\w+)(?:\.__init__)?\(\) (?:got|missing|takes) "
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -51,7 +51,7 @@ def _parameters(function: Any) -> list[inspect.Parameter] | None:
 
 def _called(error: TypeError) -> Any:
     """What refused the arguments: the interpreter names it, and whoever called it knows it."""
-    name = _REFUSED(str(error))
+    name = re.match(_REFUSED, str(error))
     place = error.__traceback__
     if name is None or place is None:
         return None

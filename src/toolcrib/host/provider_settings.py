@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
+
+import msgspec
 
 from toolcrib.core.units import did_you_mean, duration
 from toolcrib.errors import ConfigError
@@ -30,8 +31,7 @@ def trust_of(type: str, given: Any) -> TrustMode:
     return _trust("trust", given)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProviderSettings:
+class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that every provider has, whatever its type. Times are in seconds."""
 
     start_timeout: float = 30.0
@@ -59,11 +59,10 @@ class ProviderSettings:
         for its type. Raises `ConfigError`."""
         own: dict[str, Any] = {}
         rest = dict(settings)
-        for field in fields(cls):
-            if field.name not in rest:
+        for name in cls.__struct_fields__:
+            if name not in rest:
                 continue
-            value = rest.pop(field.name)
-            own[field.name] = _READ.get(field.name, _seconds)(field.name, value)
+            own[name] = _READ.get(name, _seconds)(name, rest.pop(name))
         return cls(**own), rest
 
 
@@ -98,8 +97,7 @@ def _trust(_: str, value: Any) -> TrustMode:
 _READ: Mapping[str, Callable[[str, Any], Any]] = {"breaker_failures": _count, "trust": _trust}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProviderStatus:
+class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider is, for people."""
 
     name: str

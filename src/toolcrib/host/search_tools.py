@@ -8,10 +8,12 @@ the whole pipeline.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry
@@ -134,7 +136,7 @@ class SearchTools:
             CALL: (self.call_tool, _CALL),
         }
         function, spec = made[name]
-        spec = replace(spec, config={"function": function})
+        spec = dataclasses.replace(spec, config={"function": function})
         return self._host.entries.from_spec(spec, owner="toolcrib")
 
     def _code(self) -> Entry:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.entry import Entry
 from toolcrib.core.link import Relay
@@ -20,17 +22,15 @@ from toolcrib.host.provider_settings import (
 )
 from toolcrib.host.publishing import Publish, Publisher
 from toolcrib.host.supervisor import Supervisor
-from toolcrib.host.trust.keeper import Keeper
-from toolcrib.host.trust.review import review
 from toolcrib.host.trust.trust import Trust
 from toolcrib.host.workshop import Workshop
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
+    from toolcrib.host.trust.keeper import Keeper
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """One provider as configured."""
 
     name: str
@@ -219,6 +219,8 @@ class Sources:
         keeper = self._keeper(name)
         if keeper is None:
             return {"provider": name, "trust": "off", "up": True, "tools": [], "warnings": []}
+        from toolcrib.host.trust.review import review
+
         found = review(self.trust, keeper)
         status = self._running[name][1].status()
         if not keeper.up and status.state not in ("up", "open"):

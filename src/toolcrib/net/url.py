@@ -12,9 +12,9 @@ from toolcrib.errors import Denial
 
 LONGEST = 8192
 _PORTS = {"http": 80, "https": 443}
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<place>[^/?#]*)(?P<rest>.*)").fullmatch
+_URL = r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<place>[^/?#]*)(?P<rest>.*)"
 # Spaces, control characters, and what readers disagree about: a backslash is a slash to some.
-_NEVER = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff\ufeff]")
+_NEVER = r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff\ufeff]"
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?").fullmatch
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*").fullmatch
 _PORT = re.compile(r"[0-9]{1,5}").fullmatch
@@ -54,9 +54,9 @@ def parse_url(text: str) -> Url:
     """The parts of a URL, or a `Denial` with the reason `url_not_allowed`."""
     if len(text) > LONGEST:
         _refuse(text, f"it is longer than {LONGEST} characters")
-    if _NEVER.search(text):
+    if re.search(_NEVER, text):
         _refuse(text, "it contains a space, a control character or a backslash")
-    match = _URL(text)
+    match = re.fullmatch(_URL, text)
     if match is None:
         _refuse(text, "it is not written as https://host/path")
     scheme = match["scheme"].lower()
@@ -68,7 +68,7 @@ def parse_url(text: str) -> Url:
 
 def join_url(base: Url, reference: str) -> Url:
     """Where a reference (a redirect, a link) found at `base` leads."""
-    if _NEVER.search(reference):
+    if re.search(_NEVER, reference):
         _refuse(reference, "it contains a space, a control character or a backslash")
     return parse_url(urljoin(str(base), reference))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -28,13 +29,19 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 # Everything of the categories control, format, private use, surrogate, line and paragraph
 # separator, and letters and marks that show nothing: what a terminal obeys, or what makes a line
 # look like another one.
-_UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+@functools.cache
+def _unsafe() -> re.Pattern[str]:
+    """Compiled when a line has more than plain characters for the first time: it takes long."""
+    return re.compile(_UNSAFE)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -51,7 +58,9 @@ def _escape(match: re.Match[str]) -> str:
 
 def escape(text: str) -> str:
     """`text` as one harmless line: what a terminal would obey is written as `\\u001b` is."""
-    return _UNSAFE.sub(_escape, text)
+    if text.isascii() and text.isprintable():
+        return text  # none of them is among those
+    return _unsafe().sub(_escape, text)
 
 
 class LineWriter:

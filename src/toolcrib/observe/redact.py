@@ -189,7 +189,8 @@ class Redactor:
                 break
             for hint in hints:
                 if hint in text:
-                    spans += (match.span(shape.groups) for match in shape.finditer(text))
+                    known = shape()
+                    spans += (match.span(known.groups) for match in known.finditer(text))
                     break
         if "=" in text:
             for match in ASSIGNED.finditer(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 
@@ -12,48 +13,53 @@ MIN_SECRET = 6
 words everywhere. A short secret is still hidden by the name of its key."""
 
 _words = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+").findall
-_is_sensitive = re.compile(
-    r"passwords?|passwd|pwd|passphrase|passcode|secrets?|token|apikeys?|authorization|cookies?"
-    r"|credentials?|creds|bearer|jwt|t?otp|\w+(?:password|passwd|passphrase|secret|token)"
-).fullmatch
-_is_key_of = re.compile(
-    r"api|private|access|secret|signing|encryption|master|account|ssh"
-).fullmatch
-_are_tokens_of = re.compile(r"access|api|auth|bearer|id|refresh|session").fullmatch
+
+
+def _each(*words: str) -> frozenset[str]:
+    return frozenset(" ".join(words).split())
+
+
+_SENSITIVE = _each(
+    "password passwords passwd pwd passphrase passcode secret secrets token apikey apikeys",
+    "authorization cookie cookies credential credentials creds bearer jwt otp totp",
+)
+_SENSITIVE_ENDS = ("password", "passwd", "passphrase", "secret", "token")
+_KEYS_OF = _each("api private access secret signing encryption master account ssh")
+_TOKENS_OF = _each("access api auth bearer id refresh session")
 # `token_count`, `password_policy`, `authorization_url` speak about a secret without being one.
-_is_about = re.compile(
-    r"age|bucket|budget|consent|counts?|endpoints?|estimate|expired|expires|expiration|expiry"
-    r"|fields?|format|found|ids|index|kind|len|length|lifetime|limits?|mode|names?|policy|policies"
-    r"|position|present|rate|required|rotation|scheme|server|sizes?|status|strength|ttl|types?"
-    r"|uri|url|usage|used|valid|version"
-).fullmatch
+_ABOUT = _each(
+    "age bucket budget consent count counts endpoint endpoints estimate expired expires",
+    "expiration expiry field fields format found ids index kind len length lifetime limit limits",
+    "mode name names policy policies position present rate required rotation scheme server size",
+    "sizes status strength ttl type types uri url usage used valid version",
+)
 # `next_page_token` marks a place, `stop_token` belongs to a model, `requires_secrets` lists names.
-_excuses = re.compile(
-    r"next|page|nextpage|continuation|cancellation|max|min|num|total|per|stop|start|end|bos|eos"
-    r"|pad|unk|mask|sep|cls|special|requires|required|missing"
-).fullmatch
+_EXCUSES = _each(
+    "next page nextpage continuation cancellation max min num total per stop start end bos eos",
+    "pad unk mask sep cls special requires required missing",
+)
 
 
 def _ends_phrase(word: str, before: str) -> bool:
     """Whether a phrase that names a secret ends with this word."""
     if word in ("key", "keys"):
-        return bool(_is_key_of(before))
+        return before in _KEYS_OF
     if word == "tokens":
-        return bool(_are_tokens_of(before))
+        return before in _TOKENS_OF
     if word == "string":
         return before == "connection"
     if word.endswith(("apikey", "privatekey", "accesskey", "secretkey")):
         return True
-    if word.endswith(("nexttoken", "pagetoken")) or _excuses(before):
+    if word.endswith(("nexttoken", "pagetoken")) or before in _EXCUSES:
         return False
-    return bool(_is_sensitive(word))
+    return word in _SENSITIVE or word.endswith(_SENSITIVE_ENDS)
 
 
 def names_secret(name: str) -> bool:
     """Whether a key of this name holds a secret, whatever its spelling: `api_key`, `X-Api-Key`."""
     words = [word.lower() for word in _words(name)]
     return any(
-        _ends_phrase(word, before) and not _is_about(after)
+        _ends_phrase(word, before) and after not in _ABOUT
         for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False)
     )
 
@@ -94,10 +100,13 @@ def _base64_cores(data: bytes) -> Iterable[str]:
             yield encode(b"\0" * shift + data).decode()[cut:whole]
 
 
+_IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_IN_QUOTES = str.maketrans({'"': "&quot;", "'": "&#x27;"})
+
+
 def forms_of(secret: str) -> set[str]:
     """The spellings in which a secret travels: raw, escaped, URL-encoded, hex, base64."""
     # Imported here: a host without secrets needs none of it.
-    import html
     import json
     import urllib.parse
 
@@ -118,8 +127,8 @@ def forms_of(secret: str) -> set[str]:
         json.dumps(secret, ensure_ascii=False)[1:-1],
         repr(secret)[1:-1],
         ascii(secret)[1:-1],
-        html.escape(secret),
-        html.escape(secret, quote=False),
+        secret.translate(_IN_HTML | _IN_QUOTES),
+        secret.translate(_IN_HTML),
         data.hex(),
         data.hex().upper(),
         *quoted,
@@ -131,8 +140,12 @@ def forms_of(secret: str) -> set[str]:
     return {form for form in forms if len(form) >= MIN_SECRET}
 
 
-def _shape(size: int, pattern: str, *hints: str) -> tuple[int, tuple[str, ...], re.Pattern[str]]:
-    return size, hints, re.compile(pattern, re.DOTALL)
+Shape = tuple[int, tuple[str, ...], Callable[[], re.Pattern[str]]]
+
+
+def _shape(size: int, pattern: str, *hints: str) -> Shape:
+    # Compiled when a hint is met for the first time.
+    return size, hints, functools.cache(lambda: re.compile(pattern, re.DOTALL))
 
 
 SHAPES = (
@@ -165,7 +178,7 @@ SHAPES = (
     _shape(40, r"(?<!\w)npm_\w{36,}", "npm_"),
 )
 """The looks of well-known credentials, shortest first: the least size of a text that holds one,
-texts one of which is in it, and the pattern.
+texts one of which is in it, and what gives the pattern.
 
 The last group is what is hidden, the whole match where there is none. Each begins at the edge of
 its own alphabet, so that hostile text cannot make the search quadratic."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import resource
-from dataclasses import fields
 
 from toolcrib.core.sandbox import SandboxLimits
 
@@ -15,9 +14,9 @@ Rlimits = tuple[tuple[int, int, int], ...]
 def stricter(one: SandboxLimits, other: SandboxLimits) -> SandboxLimits:
     """For each limit the smaller value; None is no limit."""
     values: dict[str, float | None] = {}
-    for field in fields(SandboxLimits):
-        given = [getattr(one, field.name), getattr(other, field.name)]
-        values[field.name] = min((value for value in given if value is not None), default=None)
+    for name in SandboxLimits.__struct_fields__:
+        given = [getattr(one, name), getattr(other, name)]
+        values[name] = min((value for value in given if value is not None), default=None)
     return SandboxLimits(**values)  # pyright: ignore[reportArgumentType]
 
 

@@ -6,9 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from toolcrib.core.sandbox import Completed, Finding, Isolation, SelfTest
 from toolcrib.sandbox.running import Command

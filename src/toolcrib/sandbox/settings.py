@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from toolcrib.core.sandbox import SandboxLimits
 from toolcrib.core.units import did_you_mean, duration, size

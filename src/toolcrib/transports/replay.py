@@ -12,10 +12,10 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.events import Event, decode_record, events_of
 from toolcrib.core.protocols import Store

@@ -7,8 +7,10 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.serving import HttpSettings, ServeSettings, followed
 from toolcrib.errors import ConfigError, ToolcribError
@@ -27,8 +29,7 @@ _LOOK = 0.25
 """Seconds between two looks at whether the configuration changed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
     """What is open, as far as it was asked for."""
 
     service: Service

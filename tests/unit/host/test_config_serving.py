@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +214,7 @@ def test_settings_and_their_description_do_not_drift(
     kind: Any, prefix: str, left_out: set[str]
 ) -> None:
     known = {row.path for row in document_settings()}
-    wanted = {field.name for field in fields(kind)} - left_out
+    wanted = set(kind.__struct_fields__) - left_out
     assert {f"{prefix}{name}" for name in wanted} <= known
 
 
@@ -224,14 +223,21 @@ def test_defaults_that_are_documented_are_the_defaults() -> None:
     usual = {row.path: row.default for row in document_settings()}
     parts = (("http", HttpSettings()), ("sessions", SessionSettings()), ("mcp", McpSettings()))
     for part, made in parts:
-        for field in fields(made):
-            text = usual[f"serve.{part}.{field.name}"]
+        for name in made.__struct_fields__:
+            text = usual[f"serve.{part}.{name}"]
             if not text or " " in text or text.startswith("host."):
                 continue
             value: Any = {"true": True, "false": False}.get(text, text)
             value = int(value) if isinstance(value, str) and value.isdigit() else value
-            found = getattr(serving(**{part: {field.name: value}}), part)
-            assert found == made, field.name
+            found = getattr(serving(**{part: {name: value}}), part)
+            assert found == made, name
+
+
+def test_no_form_of_the_settings_shows_the_password_of_a_key() -> None:
+    tls = Tls(certificate="cert.pem", key="key.pem", password=SECRET)
+    assert repr(tls) == "Tls(certificate='cert.pem', key='key.pem')"
+    assert SECRET not in repr(HttpSettings(tls=tls))
+    assert SECRET not in str(tls.__rich_repr__())
 
 
 def test_issuers_by_name() -> None:

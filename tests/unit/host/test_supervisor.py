@@ -7,10 +7,10 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from toolcrib import ToolHost, ToolSpec
 from toolcrib.core.context import ToolContext

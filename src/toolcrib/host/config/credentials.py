@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.serving import JwtSettings, TokenSettings
 from toolcrib.core.units import format_duration
@@ -166,8 +168,7 @@ JWT = Section(
 _NAMED_ISSUERS = MapOf(JWT, "issuer")
 
 
-@dataclass(frozen=True)
-class Issuers:
+class Issuers(msgspec.Struct, frozen=True):
     """One issuer, or several by name."""
 
     name: str = "one issuer, or several by name"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
+
+import msgspec
 
 from toolcrib.core import units
 from toolcrib.core.serving import Listen
@@ -112,8 +113,7 @@ def _bytes(node: Node) -> int:
     return found
 
 
-@dataclass(frozen=True)
-class Secret:
+class Secret(msgspec.Struct, frozen=True):
     """Text that stands nowhere in the file: it comes from the environment."""
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from pathlib import Path
 
@@ -136,6 +135,8 @@ class _Files:
                 self.add(path, item, chain)
 
     def matches(self, item: Node, text: str) -> list[Path]:
+        import glob
+
         path = item.origin.base / text
         if "\0" in text or not glob.has_magic(text):
             return [path]

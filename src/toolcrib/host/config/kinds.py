@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from toolcrib.core import units
 from toolcrib.core.names import check_name
@@ -54,8 +55,7 @@ class Unfit(Exception):
         """What follows the key; None for `must be …, not …`."""
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A kind made of a function."""
 
     name: str

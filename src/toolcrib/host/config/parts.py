@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from toolcrib.core.principal import Principal
@@ -179,8 +179,7 @@ def principal(name: str, given: dict[str, Any]) -> Principal:
     )
 
 
-@dataclass(frozen=True)
-class Typed:
+class Typed(msgspec.Struct, frozen=True):
     """A mapping with a `type`; the rest is checked by whoever builds that type."""
 
     name: str = "a mapping with a type"
@@ -214,8 +213,7 @@ def _plug(name: str, settings: dict[str, Any], node: Node) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(msgspec.Struct, frozen=True):
     """`{name: {settings}}`, with one name."""
 
     name: str = "a name, or {name: {settings}}"
@@ -249,8 +247,7 @@ PLUGIN_FUNCTION = "plugin"
 """What a plug-in's function is called where a configuration does not say."""
 
 
-@dataclass(frozen=True)
-class _Plugin:
+class _Plugin(msgspec.Struct, frozen=True):
     """A Python file or module with the function that hands in: `plugin.py`, `package:function`."""
 
     name: str = "a Python file or module, such as plugin.py or package:function"

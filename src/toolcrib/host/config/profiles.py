@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, get_args
+
+import msgspec
 
 from toolcrib.core.profile import ApprovalRules, Limit, ListingMode, Per, Reach
 from toolcrib.core.units import format_duration
@@ -16,8 +17,7 @@ from toolcrib.host.config.shapes import DATA, ListOf, MapOf, Section, Setting
 _USES = ("calls", "quota", "budget", "concurrent", "repeat")
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """A profile as its own file says it, before `extends` is followed."""
 
     given: dict[str, Any]

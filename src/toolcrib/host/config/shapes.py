@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from toolcrib.host.config.kinds import BAD, Kind
@@ -16,8 +16,7 @@ Build = Callable[[dict[str, Any], Node, str, Reading], Any]
 """Makes something of the values read: (values, node, key, reading)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One setting, declared once: this reads it, describes it to editors, and documents it."""
 
     name: str
@@ -29,8 +28,7 @@ class Setting:
     """Whether `null` has a meaning of its own."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A mapping with declared settings; any other key is a mistake."""
 
     name: str
@@ -38,7 +36,7 @@ class Section:
     build: Build | None = None
     least: int = 0
     """How many settings there must be; with 0, nothing at all (`null`) is as good as none."""
-    schema_more: dict[str, Any] = field(default_factory=dict[str, Any])
+    schema_more: dict[str, Any] = {}
     """What the schema says beside the settings, such as which go together."""
 
     def read(self, node: Node, key: str, reading: Reading) -> Any:
@@ -92,8 +90,7 @@ class Section:
         }
 
 
-@dataclass(frozen=True)
-class ListOf:
+class ListOf(msgspec.Struct, frozen=True):
     """A list; with `one`, a single member may stand for a list of one."""
 
     item: Kind
@@ -139,8 +136,7 @@ class ListOf:
         return {"anyOf": [member, array]} if self.one else array
 
 
-@dataclass(frozen=True)
-class MapOf:
+class MapOf(msgspec.Struct, frozen=True):
     """A mapping from names of the user's choice."""
 
     item: Kind
@@ -189,8 +185,7 @@ class MapOf:
         }
 
 
-@dataclass(frozen=True)
-class Either:
+class Either(msgspec.Struct, frozen=True):
     """A mapping, or something shorter that stands for one."""
 
     name: str
@@ -215,8 +210,7 @@ class Either:
         return {"anyOf": [self.short.schema(), {**self.mapping.schema(), "type": "object"}]}
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(msgspec.Struct, frozen=True):
     """Any data, or any mapping, that others check later."""
 
     name: str = "a mapping"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
+
+import msgspec
 
 from toolcrib.core.profile import Limit, Profile, Rate, Rule
 from toolcrib.core.settings import HostConfig, HostSettings
@@ -137,9 +138,9 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses, sets and read-only mappings as plain data; seconds as durations."""
-    if is_dataclass(value) and not isinstance(value, type):
-        pairs = {field.name: getattr(value, field.name) for field in fields(value)}
+    """Structs, sets and read-only mappings as plain data; seconds as durations."""
+    if isinstance(value, msgspec.Struct):
+        pairs = msgspec.structs.asdict(value)
         pairs = {k: v for k, v in pairs.items() if v is not None and k not in _PLACES}
         return {
             key: format_duration(member)

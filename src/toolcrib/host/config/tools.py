@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from toolcrib.core.spec import RetryPolicy, ToolScope
 from toolcrib.core.units import format_duration
@@ -92,8 +93,7 @@ RETRY = Section(
 )
 
 
-@dataclass(frozen=True)
-class _Networks:
+class _Networks(msgspec.Struct, frozen=True):
     """Yes to all, or to some."""
 
     name: str = "true, or a list of networks"

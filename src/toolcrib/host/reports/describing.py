@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from toolcrib.core.entry import Entry
 from toolcrib.core.policy import NoPolicy
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 Hide = Callable[[Any], Any]
 
 
-class Listed(NamedTuple):
+class Listed(msgspec.Struct, frozen=True):
     """A tool in a list."""
 
     spec: ToolSpec

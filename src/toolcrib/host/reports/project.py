@@ -6,9 +6,11 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib.core.settings import HostConfig, LockMode
 from toolcrib.host.reports.quiet import no_compiled_files, stdout_is_talk
@@ -23,8 +25,7 @@ T = TypeVar("T")
 STATE = ".toolcrib"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration that was read, with the store and the key it means."""
 
     path: Path

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from toolcrib.core.entry import Entry
 from toolcrib.core.spec import ToolSpec
@@ -29,11 +30,9 @@ _WORDS: Mapping[State, str] = {
     "removed": "it was accepted and is not listed any more",
     "unpinnable": "its definition cannot be pinned",
 }
-FIRST_USE = "first use"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """One tool as its provider lists it now."""
 
     spec: ToolSpec
@@ -42,8 +41,7 @@ class Seen:
     """Empty for one that cannot be pinned."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """How what is listed differs from what was accepted."""
 
     states: Mapping[str, State]

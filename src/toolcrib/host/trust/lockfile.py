@@ -20,6 +20,8 @@ from toolcrib.host.own_files import LOCK as FILE
 from toolcrib.observe.log import escape
 
 VERSION = 1
+FIRST_USE = "first use"
+"""Who accepted what nobody had looked at yet."""
 _LARGEST = 64 * 1024 * 1024
 _DEEPEST = 128
 _PATIENCE = 3.0

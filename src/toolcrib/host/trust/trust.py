@@ -15,11 +15,11 @@ from toolcrib.core.settings import LockMode
 from toolcrib.errors import ConfigError
 from toolcrib.host.provider_settings import TrustMode
 from toolcrib.host.publishing import Publish
-from toolcrib.host.trust.keeper import FIRST_USE, Keeper
-from toolcrib.host.trust.lockfile import EMPTY, FILE, Lock, LockFile, Part, part_of
+from toolcrib.host.trust.lockfile import EMPTY, FILE, FIRST_USE, Lock, LockFile, Part, part_of
 
 if TYPE_CHECKING:
     from toolcrib.host.host import ToolHost
+    from toolcrib.host.trust.keeper import Keeper
 
 _log = logging.getLogger("toolcrib")
 _BETWEEN = 0.5
@@ -65,6 +65,8 @@ class Trust:
         self, name: str, mode: TrustMode, type: str, settings: Mapping[str, Any], publish: Publish
     ) -> Keeper:
         """What stands between this provider and the catalog."""
+        # Loaded with the first one: most hosts that are started often have no such provider.
+        from toolcrib.host.trust.keeper import Keeper
 
         def upstream() -> dict[str, Any]:
             return identity(type, settings, self._host.redactor.text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, cast
+
+import msgspec
 
 from toolcrib.core.spec import Effect, ToolSpec
 from toolcrib.errors import SpecError
@@ -22,7 +24,7 @@ _DEEPEST = 64
 
 # Categories control (but line feed and tab), format, private use, surrogate, line and paragraph
 # separator, and letters and marks that show nothing: a model reads them, a person does not.
-_INVISIBLE = re.compile(
+_INVISIBLE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2"
     "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164"
     "\ud800-\uf8ff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd"
@@ -30,12 +32,11 @@ _INVISIBLE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Beliefs:
+class Beliefs(msgspec.Struct, frozen=True):
     """What is believed of a server's tools: what the operator says of them and, if told so, what
     the server says itself."""
 
-    effects: Mapping[Effect, tuple[str, ...]] = field(default_factory=lambda: _NONE)
+    effects: Mapping[Effect, tuple[str, ...]] = _NONE
     """Patterns of names by effect; a tool that matches any has exactly the effects it matches."""
     idempotent: tuple[str, ...] = ()
     """Patterns of names of tools that may be called twice."""
@@ -109,7 +110,15 @@ def readable(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def visible(text: str) -> str:
     """The text with every character that a person cannot see written as `\\u200b` is."""
-    return _INVISIBLE.sub(_escaped, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _invisible().sub(_escaped, text)
+
+
+@functools.cache
+def _invisible() -> re.Pattern[str]:
+    """Compiled when it is needed first: it takes long, and most words are plain."""
+    return re.compile(_INVISIBLE)
 
 
 _WORDS = frozenset({"title", "description", "$comment"})

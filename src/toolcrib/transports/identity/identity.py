@@ -9,12 +9,13 @@ import pwd
 import re
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakSet
+
+from msgspec.structs import replace
 
 from toolcrib.core.serving import ServeSettings, TokenSettings, followed
 from toolcrib.errors import ConfigError

@@ -11,12 +11,12 @@ import ssl
 import stat
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from http_gateway import CONFIG, LOCAL, Wire, gateway, settings, short, tools
 from toolcrib import ToolHost

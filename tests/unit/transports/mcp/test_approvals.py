@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from mcp_door import EVERYTHING, Client, Door, handshake, modern, opened, until
 from toolcrib import ToolContext, tool
@@ -317,7 +318,7 @@ async def test_a_right_to_approve_does_not_let_a_program_approve_its_own_calls(d
 
 
 async def test_the_answer_may_come_while_the_call_is_held(door: Door) -> None:
-    object.__setattr__(door.service.settings.mcp, "hold", 20.0)
+    force_setattr(door.service.settings.mcp, "hold", 20.0)
     caller = door.caller("ann", "strict")
     waiting = asyncio.ensure_future(door.answer(modern("tools/call", DEPLOY), caller=caller))
     await asked_for(door)
@@ -339,7 +340,7 @@ async def test_where_nothing_can_be_parked_the_call_is_held() -> None:
 
 
 async def test_a_client_that_leaves_takes_no_question_with_it(door: Door) -> None:
-    object.__setattr__(door.service.settings.mcp, "hold", 20.0)
+    force_setattr(door.service.settings.mcp, "hold", 20.0)
     client = Client()
     caller = door.caller("ann", "strict")
     asked = modern("tools/call", DEPLOY)
