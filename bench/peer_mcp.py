@@ -1,13 +1,17 @@
-"""Servers of peers, each in its own environment: the SDK's, and FastMCP's proxy in front of one.
+"""Peers, each in its own environment: the SDK's server, FastMCP's proxy in front of one, and the
+SDK's client.
 
 `peer_mcp.py sdk` serves `add` statelessly with JSON answers; `peer_mcp.py proxy URL` passes calls
-on over one client that stays connected.
+on over one client that stays connected; `peer_mcp.py client URL TOOL TOKEN URL TOOL` calls at both
+addresses in turn and prints how much longer the first takes.
 """
 
 from __future__ import annotations
 
 import socket
+import statistics
 import sys
+import time
 from typing import Any
 
 import uvicorn
@@ -46,5 +50,30 @@ async def proxy(url: str) -> None:
         await serve(made.http_app(path="/mcp", stateless_http=True, json_response=True))
 
 
+async def client(url: str, tool: str, token: str, other_url: str, other_tool: str) -> None:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def rate(one: Client, name: str) -> float:
+        count, began = 0, time.perf_counter()
+        while time.perf_counter() - began < 0.3:
+            result = await one.call_tool(name, {"a": 1, "b": 2})
+            if result.structured_content != {"result": 3}:
+                raise SystemExit(f"the server said {result}")
+            count += 1
+        return count / (time.perf_counter() - began)
+
+    web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"})
+    async with (
+        web,
+        Client(streamable_http_client(url, http_client=web)) as first,
+        Client(other_url) as second,
+    ):
+        pairs = [(await rate(first, tool), await rate(second, other_tool)) for _ in range(12)]
+    print(statistics.median(direct / hop for hop, direct in pairs[1:]), flush=True)
+
+
 if __name__ == "__main__":
-    uvloop.run(proxy(sys.argv[2]) if sys.argv[1] == "proxy" else sdk())
+    work = {"sdk": sdk, "proxy": proxy, "client": client}[sys.argv[1]]
+    uvloop.run(work(*sys.argv[2:]))
