@@ -182,6 +182,36 @@ def test_json_says_in_one_line_where_it_is(cli):
     assert " ok " in running.log.read_text()
 
 
+ROLES = """
+version: 1
+host: {profile: team, store: memory}
+tools: [{python: tools.py}]
+principals:
+  reader: {roles: [reads], profiles: [team]}
+  writer: {roles: [writes], profiles: [team]}
+profiles:
+  team:
+    rules:
+      - {allow: shout, when: {roles: [reads]}}
+      - {allow: whisper, when: {roles: [writes]}}
+serve:
+  http: {profile: team}
+  tokens: {it: {secret: "${IT}", principal: writer}}
+  stdio: {principal: reader, profile: team}
+"""
+
+
+def test_the_tools_told_are_those_that_somebody_may_call_here(empty, monkeypatch):
+    """Rules that ask for a role leave nothing to nobody; the callers of each door are known."""
+    monkeypatch.setenv("IT", "a-token-of-some-length-0123")
+    empty.write("tools.py", TOOLS + TOOLS.partition("\n\n")[2].replace("shout", "whisper"))
+    empty.write("toolcrib.yaml", ROLES)
+    assert "  1 tool     shout\n" in empty("serve", "--stdio", stdin="").err
+    with empty.serve() as running:
+        assert running.told["tools"] == ["whisper"]
+        assert running.stop() == 0
+
+
 def test_quiet_says_nothing_of_calls(cli):
     with cli.serve("--quiet") as running:
         assert cli("call", "add", "a=1", "b=2", "--url", running.url).out == "3\n"

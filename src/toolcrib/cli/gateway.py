@@ -8,7 +8,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -20,17 +21,20 @@ from toolcrib.cli.output import many, say
 from toolcrib.cli.plan import ALONE, Plan
 from toolcrib.cli.project import me
 from toolcrib.core.events import Event
-from toolcrib.errors import ConfigError
+from toolcrib.errors import ConfigError, NotFound
 from toolcrib.host.reports.quiet import stdout_is_talk
 from toolcrib.observe.log import HumanLog, LineWriter
 
 if TYPE_CHECKING:
     from toolcrib.core.serving import ServeSettings
+    from toolcrib.host.host import ToolHost
     from toolcrib.transports.serving import Serving
     from toolcrib.transports.stdio import StdioDoor
 
 _NAMED = 8
 """Tools that are named at the start; of more only the number is told."""
+_ASKED = 16
+"""Callers that are looked at for it."""
 _TURN = 0.002
 """Seconds that a thread keeps the interpreter while another one wants it."""
 _GARBAGE = (20_000, 20, 20)
@@ -114,7 +118,7 @@ class Gateway:
         gc.set_threshold(*_GARBAGE)
         host = serving.service.host
         profile = settings.http.profile or host.callers.default
-        names = [tool.name for tool in host.tools(profile=profile)]
+        names = _served(host, settings, serving)
         late = [each.name for each in host.sources.status() if each.state == "starting"]
         if self._announce is not None:
             told = {
@@ -132,6 +136,28 @@ class Gateway:
         else:
             say("\n".join(_banner(plan, profile, names, late, serving, settings)))
         self._log.release(late)
+
+
+def _served(host: ToolHost, settings: ServeSettings, serving: Serving) -> list[str]:
+    """The tools that somebody may call here: what the profile shows to anybody, and what those may
+    call besides that the configuration names for these doors."""
+    from toolcrib.transports.faults import Fault
+    from toolcrib.transports.identity.standing import Standing, at_stdio, configured
+
+    usual = settings.http.profile
+    found = {tool.name for tool in host.tools(profile=usual or host.callers.default)}
+    callers: list[Callable[[], Standing]] = []
+    if "stdio" in serving.doors:
+        callers.append(partial(at_stdio, host, settings.stdio))
+    if "http" in serving.doors:
+        named = dict.fromkeys((token.principal, token.profile) for token in settings.tokens)
+        callers += [partial(configured, host, who, held, usual) for who, held in named]
+    for caller in callers[:_ASKED]:
+        with suppress(Fault, NotFound):  # such a one is told at its first request
+            one = caller()
+            tools = host.tools(profile=one.profile, principal=one.principal)
+            found |= {tool.name for tool in tools}
+    return sorted(found)
 
 
 def _banner(
