@@ -39,7 +39,9 @@ def test_recent_calls_the_newest_last(used):
     ]
     assert calls[0]["door"] == "cli"
     lines = used("calls").out.splitlines()
-    assert lines[0].split() == ["time", "id", "tool", "principal", "status", "reason", "took"]
+    columns = "time id tool principal door status reason took"
+    assert lines[0].split() == columns.split()
+    assert lines[1].split()[3:6] == ["add", "local", "cli"]
     assert [calls[i]["id"] in line for i, line in enumerate(lines[1:])] == [True] * 3
     assert len(used("calls", "--limit", "1", "--json").json) == 1
     assert [c["principal"] for c in used("calls", "--status", "denied", "--json").json] == ["bo"]

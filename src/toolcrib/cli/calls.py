@@ -40,13 +40,14 @@ def list_calls(
     elif not found:
         say(source.nothing_kept() if found is None else "No call fits.")
     else:
-        columns = ("time", "id", "tool", "principal", "status", "reason", "took")
+        columns = ("time", "id", "tool", "principal", "door", "status", "reason", "took")
         rows = [
             (
                 clock(call.time),
                 call.id,
                 call.tool,
                 call.principal,
+                call.door or "",
                 call.status or "open",
                 call.reason or "",
                 took(call.seconds),
