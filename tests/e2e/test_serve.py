@@ -187,17 +187,19 @@ version: 1
 host: {profile: team, store: memory}
 tools: [{python: tools.py}]
 principals:
-  reader: {roles: [reads], profiles: [team]}
+  reader: {roles: [reads], profiles: [readers]}
   writer: {roles: [writes], profiles: [team]}
 profiles:
   team:
     rules:
-      - {allow: shout, when: {roles: [reads]}}
       - {allow: whisper, when: {roles: [writes]}}
+  readers:
+    rules:
+      - {allow: shout, when: {roles: [reads]}}
 serve:
   http: {profile: team}
   tokens: {it: {secret: "${IT}", principal: writer}}
-  stdio: {principal: reader, profile: team}
+  stdio: {principal: reader, profile: readers}
 """
 
 
@@ -206,7 +208,9 @@ def test_the_tools_told_are_those_that_somebody_may_call_here(empty, monkeypatch
     monkeypatch.setenv("IT", "a-token-of-some-length-0123")
     empty.write("tools.py", TOOLS + TOOLS.partition("\n\n")[2].replace("shout", "whisper"))
     empty.write("toolcrib.yaml", ROLES)
-    assert "  1 tool     shout\n" in empty("serve", "--stdio", stdin="").err
+    told = empty("serve", "--stdio", stdin="").err
+    assert "profile: readers\n" in told
+    assert "  1 tool     shout\n" in told
     with empty.serve() as running:
         assert running.told["tools"] == ["whisper"]
         assert running.stop() == 0

@@ -118,6 +118,8 @@ class Gateway:
         gc.set_threshold(*_GARBAGE)
         host = serving.service.host
         profile = settings.http.profile or host.callers.default
+        if serving.doors == ("stdio",):
+            profile = settings.stdio.profile or profile
         names = _served(host, settings, serving)
         late = [each.name for each in host.sources.status() if each.state == "starting"]
         if self._announce is not None:
@@ -139,17 +141,18 @@ class Gateway:
 
 
 def _served(host: ToolHost, settings: ServeSettings, serving: Serving) -> list[str]:
-    """The tools that somebody may call here: what the profile shows to anybody, and what those may
-    call besides that the configuration names for these doors."""
+    """The tools that somebody may call here: over HTTP what the profile shows to anybody, and what
+    those may call that the configuration names for the doors."""
     from toolcrib.transports.faults import Fault
     from toolcrib.transports.identity.standing import Standing, at_stdio, configured
 
     usual = settings.http.profile
-    found = {tool.name for tool in host.tools(profile=usual or host.callers.default)}
+    found: set[str] = set()
     callers: list[Callable[[], Standing]] = []
     if "stdio" in serving.doors:
         callers.append(partial(at_stdio, host, settings.stdio))
     if "http" in serving.doors:
+        found.update(tool.name for tool in host.tools(profile=usual or host.callers.default))
         named = dict.fromkeys((token.principal, token.profile) for token in settings.tokens)
         callers += [partial(configured, host, who, held, usual) for who, held in named]
     for caller in callers[:_ASKED]:
