@@ -35,6 +35,14 @@ def test_a_clients_file_alone_makes_a_gateway(empty):
         assert "hello" in said.out
 
 
+def test_frozen_holds_without_a_configuration_too(empty):
+    write(empty, "mcp.json", {"mcpServers": {"up": ECHO}})
+    with empty.serve("--import", "mcp.json", "--frozen") as running:
+        assert running.told["tools"] == []
+        said = empty("call", "up-echo", "text=hello", "--url", running.url)
+        assert said.code == 3
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [

@@ -1,19 +1,15 @@
-"""The commands, each loaded when it is used, and how the program ends."""
+"""The commands, each loaded when it is used."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from toolcrib import __version__
-from toolcrib.cli.options import State, debug_option, hush_log, known_command
-from toolcrib.cli.output import Refusal, Unread, say
-from toolcrib.errors import ConfigError, JsonError, NotFound, ToolcribError
+from toolcrib.cli.ending import State
+from toolcrib.cli.options import debug_option, known_command
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("start", "Start a project here."),
@@ -35,9 +31,6 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("inspect", "What is installed, and what it offers."),
     "version": ("inspect", "The version."),
 }
-
-INTERRUPTED = 130
-BROKEN_PIPE = 141
 
 
 class _Commands(click.Group):
@@ -76,72 +69,13 @@ def cli() -> None:
     """The guarded room where AI agents get their tools."""
 
 
-def run_command(args: Sequence[str] | None) -> NoReturn:
-    """Run one command and end the process with its exit code."""
-    state = State()
-    hush_log()
+def command(words: Sequence[str], state: State) -> int:
+    """Run the command that these words mean; the exit code."""
     try:
-        code = _run(args, state)
-    except Unread:
-        # Whoever read the output has seen enough; nothing is left to be said to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        code = BROKEN_PIPE
-    _leave(code)
-
-
-def _run(args: Sequence[str] | None, state: State) -> int:
-    try:
-        done: Any = cli.main(args, prog_name="toolcrib", standalone_mode=False, obj=state)
-        return done if isinstance(done, int) else 0
+        done: Any = cli.main(words, prog_name="toolcrib", standalone_mode=False, obj=state)
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        say("Cancelled.")
-        return INTERRUPTED
-    except Unread:
-        raise
-    except Exception as error:
-        code = _told(error)
-        if state.debug:
-            import traceback
-
-            traceback.print_exc()
-        return code
-
-
-def _told(error: Exception) -> int:
-    """Say what went wrong, and whose fault it is by the exit code."""
-    if isinstance(error, ConfigError):
-        for mistake in error.all():
-            say(str(mistake))
-        return 2
-    if isinstance(error, NotFound | JsonError):
-        say(str(error))
-        return 2
-    if isinstance(error, Refusal):
-        say(str(error))
-        return error.code
-    if isinstance(error, ToolcribError):
-        say(str(error))
-    elif isinstance(error, OSError):
-        say(f"{error.filename or 'the system'}: {error.strerror or error}")
-    else:
-        say(f"Unexpected: {type(error).__name__}: {error}. `toolcrib --debug …` shows where.")
-    return 5
-
-
-def _leave(code: int) -> NoReturn:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.stderr.flush()
-    me = threading.current_thread()
-    for thread in threading.enumerate():
-        if thread is not me and not thread.daemon:
-            thread.join(0.2)
-            if thread.is_alive():
-                # A tool's thread that does not stop; the interpreter would wait for it.
-                os._exit(code)
-    sys.exit(code)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    return done if isinstance(done, int) else 0

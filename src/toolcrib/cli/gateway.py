@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from toolcrib import __version__
-from toolcrib.cli.host_tools import PROFILE
-from toolcrib.cli.options import log_shown
-from toolcrib.cli.output import many, say
-from toolcrib.cli.plan import ALONE, Plan
+from toolcrib.cli.logs import log_shown
+from toolcrib.cli.output import Mistake, at_terminal, many, say
+from toolcrib.cli.plain import Serve
+from toolcrib.cli.plan import ALONE, Plan, plan_for
 from toolcrib.cli.project import me
 from toolcrib.core.events import Event
 from toolcrib.errors import ConfigError, NotFound
@@ -42,6 +41,24 @@ _GARBAGE = (20_000, 20, 20)
 any behind, and by default a tenth of a busy gateway's time would go into looking."""
 _UNSAID = frozenset({"host.started", "host.stopped", "catalog.changed"})
 """What the operator knows, or can ask for."""
+
+
+def serve_with(typed: Serve) -> int:
+    """Serve what was asked for, until told to stop; the exit code."""
+    if typed.stdio and typed.as_json:
+        raise Mistake("with --stdio standard output is for the protocol. Leave --json out")
+    if typed.approve and (typed.stdio or not at_terminal()):
+        raise Mistake("there is no terminal to ask at. Leave --approve out")
+    ask = not typed.stdio and at_terminal() if typed.approve is None else typed.approve
+    gc.disable()  # nearly all that is made until it serves stays; `_ready` turns it on again
+    gateway = Gateway(quiet=typed.quiet, ask=ask)
+    with gateway.stdout(protocol=typed.stdio, json=typed.as_json):
+        plan = plan_for(typed)
+        settings = plan.settings(typed)
+        doors = ["stdio"] if typed.stdio else []
+        if not typed.stdio or typed.listen is not None or typed.unix is not None:
+            doors.append("http")
+        return gateway.run(plan, settings, doors)
 
 
 class Gateway:
@@ -116,6 +133,7 @@ class Gateway:
         """Say what is served where; then let lines of the log follow."""
         gc.freeze()  # what is there now stays, and need not be looked at
         gc.set_threshold(*_GARBAGE)
+        gc.enable()
         host = serving.service.host
         profile = settings.http.profile or host.callers.default
         if serving.doors == ("stdio",):
@@ -134,6 +152,8 @@ class Gateway:
                 "trail": plan.trail,
                 "pid": os.getpid(),
             }
+            import json
+
             self._announce(json.dumps(told, ensure_ascii=False))
         else:
             say("\n".join(_banner(plan, profile, names, late, serving, settings)))
@@ -175,7 +195,7 @@ def _banner(
     if plan.name == ALONE and plan.config.providers:
         yield f"The profile {profile} was made for it: it allows every tool of these servers."
     elif plan.name == ALONE:
-        yield f"The profile {PROFILE} was made for it: it allows these tools and no others."
+        yield f"The profile {profile} was made for it: it allows these tools and no others."
     yield ""
     more = f", … and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     yield _line(many(len(names), "tool"), ", ".join(names[:_NAMED]) + more)

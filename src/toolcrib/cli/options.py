@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
+from toolcrib.cli.ending import State
+from toolcrib.cli.logs import show_log
 from toolcrib.cli.output import Mistake
 from toolcrib.core.units import did_you_mean, duration
-from toolcrib.observe.log import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class State:
-    """What main and the commands share."""
-
-    def __init__(self) -> None:
-        self.debug = False
-        """Whether tracebacks and the log are shown."""
 
 
 def known_command(ctx: click.Context, name: str, known: Iterable[str]) -> None:
@@ -134,58 +126,3 @@ def caller(function: F) -> F:
     profile = click.option("--profile", metavar="NAME", help="The profile to be held to.")
     who = click.option("--as", "who", metavar="NAME", help="The principal; else you.")
     return profile(who(function))
-
-
-_LOG_LINE = "%(levelname)s %(message)s"
-
-
-def show_log() -> None:
-    """Have the whole log written to standard error, tracebacks included."""
-    import logging
-
-    log = logging.getLogger("toolcrib")
-    log.handlers.clear()
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_LOG_LINE))
-    log.addHandler(handler)
-    log.setLevel(logging.DEBUG)
-    log.propagate = False
-
-
-def hush_log() -> None:
-    """Leave the log unseen: results say what happened, and `--debug` shows the rest."""
-    import logging
-
-    log = logging.getLogger("toolcrib")
-    log.handlers.clear()
-    log.addHandler(logging.NullHandler())
-    log.propagate = False
-
-
-@contextmanager
-def log_shown(write: Callable[[str], None], hide: Callable[[str], str]) -> Generator[None]:
-    """Have warnings of the log written as lines, unless `--debug` shows everything anyway; `hide`
-    takes the secrets out of both."""
-    import logging
-
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            write(hide(f"{record.levelname.lower()}: {escape(record.getMessage())}"))
-
-    class Hiding(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return hide(super().format(record))
-
-    log = logging.getLogger("toolcrib")
-    shown = [each for each in log.handlers if not isinstance(each, logging.NullHandler)]
-    for each in shown:
-        each.setFormatter(Hiding(_LOG_LINE))
-    if shown:
-        yield
-        return
-    handler = Lines(logging.WARNING)
-    log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
-
-import click
 
 from toolcrib.core.units import format_duration
 from toolcrib.errors import ToolcribError
@@ -35,14 +32,12 @@ class Unread(Exception):
     """Whoever read the output has gone. Not an OSError: click would end the program for those."""
 
 
-class Mistake(click.ClickException):
+class Mistake(Exception):
     """Something in what the user gave is wrong; says what, and what to do."""
 
-    exit_code = 2
-
-    def show(self, file: Any = None) -> None:
-        """Write the message alone: the usage would hide it."""
-        say(self.message)
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class Refusal(ToolcribError):
@@ -67,6 +62,8 @@ def put(text: str, *, exact: bool = False) -> None:
 
 def put_json(value: Any) -> None:
     """Data as JSON: one line for programs, indented on a terminal."""
+    import json
+
     put(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from toolcrib.cli.host_tools import HostTools, config_for, gather
 from toolcrib.cli.output import Mistake, say
+from toolcrib.cli.plain import Serve
 from toolcrib.cli.project import find_config, open_project
 from toolcrib.core.serving import Listen, ServeSettings
 from toolcrib.core.settings import HostConfig
@@ -19,6 +19,7 @@ from toolcrib.errors import ConfigError
 from toolcrib.host.config import config_from_mapping, load_config
 
 if TYPE_CHECKING:
+    from toolcrib.cli.host_tools import HostTools
     from toolcrib.cli.importing import Imported
     from toolcrib.host.host import ToolHost
 
@@ -34,7 +35,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """As it was read first."""
     read: Callable[[], HostConfig]
     """Reads it again, for reloads."""
-    tools: HostTools
+    tools: HostTools | None
+    """What was brought along, if anything was."""
     store: str
     trail: str
     """Where the trail is kept, in words."""
@@ -44,68 +46,85 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         from toolcrib.host.host import ToolHost
 
         # What is brought along comes first: rules of the configuration may speak of it.
+        things = () if self.tools is None else self.tools.things
         read: Any = self.read
-        host = ToolHost(self.tools.things, config=read, store=self.store, **options)
+        host = ToolHost(things, config=read, store=self.store, **options)
         host.load()
         return host
 
-    def settings(
-        self, listen: str | None, unix: str | None, profile: str | None, *, console: bool
-    ) -> ServeSettings:
+    def settings(self, typed: Serve) -> ServeSettings:
         """What the configuration says of doors, with what was typed in its stead."""
+        profile, listen, unix = typed.profile, typed.listen, typed.unix
+        if profile is not None:
+            from toolcrib.cli.profiles import check_profile
+
+            check_profile(profile, self.config.profiles)
         serving = self.config.serving
         http = replace(
             serving.http,
             listen=serving.http.listen if listen is None else _addresses(listen),
             unix=serving.http.unix if unix is None else str(Path(unix).absolute()),
             profile=profile or serving.http.profile,
-            console=serving.http.console and console,
+            console=serving.http.console and not typed.no_console,
         )
         stdio = replace(serving.stdio, profile=profile or serving.stdio.profile)
         return replace(serving, http=http, stdio=stdio)
 
 
-def plan_for(
-    config: str | None,
-    files: Sequence[str],
-    modules: Sequence[str],
-    imports: Sequence[str] = (),
-    *,
-    frozen: bool = False,
-) -> Plan:
+def plan_for(typed: Serve) -> Plan:
     """The plan; without a configuration there have to be tools that were brought along."""
-    tools = gather(files, modules)
-    imported = _imported(imports)
+    tools = _brought(typed)
+    imported = _imported(typed.imports)
 
     def whole(read: HostConfig) -> HostConfig:
-        found = tools.added_to(read)
-        return _held(found if imported is None else imported.added_to(found), frozen)
+        for more in (tools, imported):
+            read = read if more is None else more.added_to(read)
+        return _held(read, typed.frozen)
 
     try:
-        path = find_config(config)
+        path = find_config(typed.config)
     except Mistake:
-        if config is not None or not (files or modules or imports):
+        if typed.config is not None or (tools is None and imported is None):
             raise
-        alone = config_for(tools) if imported is None else tools.added_to(imported.alone())
-        return Plan(
-            name=ALONE,
-            config=alone,
-            read=lambda: alone,
-            tools=tools,
-            store="memory",
-            trail="kept until the host stops: there is no toolcrib.yaml",
-        )
+        return _alone(tools, imported, typed.frozen)
     project = open_project(str(path))
     project.prepare()
     kept = project.store
+    unread = [project.written]
     return Plan(
         name=str(path),
         config=project.config if imported is None else imported.added_to(project.config),
-        read=lambda: whole(load_config(path)),
+        read=lambda: whole(unread.pop() if unread else load_config(path)),
         tools=tools,
         store=project.config.settings.store or "memory",
         trail="kept until the host stops: host.store is memory" if kept is None else _here(kept),
     )
+
+
+def _alone(tools: HostTools | None, imported: Imported | None, frozen: bool) -> Plan:
+    """The plan for what was brought along and nothing else."""
+    from toolcrib.cli.host_tools import HostTools, config_for
+
+    tools = tools or HostTools([], [])
+    made = config_for(tools) if imported is None else tools.added_to(imported.alone())
+    config = _held(made, frozen)
+    return Plan(
+        name=ALONE,
+        config=config,
+        read=lambda: config,
+        tools=tools,
+        store="memory",
+        trail="kept until the host stops: there is no toolcrib.yaml",
+    )
+
+
+def _brought(typed: Serve) -> HostTools | None:
+    """The tools of `--host-tools` and `--host-tools-module`."""
+    if not (typed.host_tools or typed.host_tools_module):
+        return None
+    from toolcrib.cli.host_tools import gather
+
+    return gather(typed.host_tools, typed.host_tools_module)
 
 
 def _imported(given: Sequence[str]) -> Imported | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from toolcrib.cli.options import local
-from toolcrib.cli.output import Mistake, at_terminal
-from toolcrib.cli.profiles import check_profile
+from toolcrib.cli.plain import Serve
 
 
 @click.command()
@@ -32,39 +33,12 @@ from toolcrib.cli.profiles import check_profile
     help="Whether approvals are asked at this terminal; they are when there is one.",
 )
 @local
-def serve(
-    listen: str | None,
-    unix: str | None,
-    profile: str | None,
-    stdio: bool,
-    host_tools: tuple[str, ...],
-    host_tools_module: tuple[str, ...],
-    imports: tuple[str, ...],
-    no_console: bool,
-    frozen: bool,
-    quiet: bool,
-    approve: bool | None,
-    config: str | None,
-    as_json: bool,
-) -> int:
+def serve(**typed: Any) -> int:
     """Run the host: HTTP, WebSocket and a unix socket, or stdio. Ctrl-C stops.
 
     SIGHUP reads the configuration again, SIGTERM lets running calls end. With --json one line on
     standard output says where it serves, once it does.
     """
-    if stdio and as_json:
-        raise Mistake("with --stdio standard output is for the protocol. Leave --json out")
-    if approve and (stdio or not at_terminal()):
-        raise Mistake("there is no terminal to ask at. Leave --approve out")
-    from toolcrib.cli.gateway import Gateway
-    from toolcrib.cli.plan import plan_for
+    from toolcrib.cli.gateway import serve_with
 
-    gateway = Gateway(quiet=quiet, ask=not stdio and at_terminal() if approve is None else approve)
-    with gateway.stdout(protocol=stdio, json=as_json):
-        plan = plan_for(config, host_tools, host_tools_module, imports, frozen=frozen)
-        check_profile(profile, plan.config.profiles)
-        settings = plan.settings(listen, unix, profile, console=not no_console)
-        doors = ["stdio"] if stdio else []
-        if not stdio or listen is not None or unix is not None:
-            doors.append("http")
-        return gateway.run(plan, settings, doors)
+    return serve_with(Serve(**typed))
