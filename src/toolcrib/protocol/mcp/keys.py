@@ -15,5 +15,7 @@ OF_ONE_HOP = frozenset((VERSION, CLIENT, CAPABILITIES, LOG_LEVEL, SERVER, SUBSCR
 """Members of `_meta` that speak of two neighbours and are written anew on every hop."""
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension for results that come later."""
+LISTEN = "subscriptions/listen"
+"""The method of a request that stays open, to be told of what changes."""
 OURS = "toolcrib/"
 """What Toolcrib itself puts into `_meta` begins so."""

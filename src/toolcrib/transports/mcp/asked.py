@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
+
+import msgspec
 
 from toolcrib.core.link import Era
 from toolcrib.protocol.jsonrpc import Id
@@ -15,8 +16,7 @@ from toolcrib.transports.mcp.faults import McpFault, invalid
 _NOTHING: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """What the path of the request names: a profile to be held to, or a session of the host."""
 
     profile: str | None = None

@@ -7,7 +7,7 @@ import contextvars
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -46,7 +46,7 @@ class Listing:
         self.until = until
 
 
-class Item(NamedTuple):
+class Item(msgspec.Struct, frozen=True):
     """One entry of a merged list."""
 
     upstream: Upstream

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
 
 from toolcrib.protocol.mcp.definitions import visible
 from toolcrib.transports.mcp.offers import What
@@ -12,7 +14,7 @@ _LONGEST_KEY = 4096
 _WORDS = ("title", "description")
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True):
     """One kind of list."""
 
     method: str

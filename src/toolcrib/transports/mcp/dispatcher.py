@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.link import Era, InputRefused, UpstreamError
 from toolcrib.core.result import ToolResult
@@ -15,14 +16,17 @@ from toolcrib.protocol.mcp.versions import KNOWN, agreed, era_of
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.asked import Asked, Channel, Endpoint
-from toolcrib.transports.mcp.changes import Changes
 from toolcrib.transports.mcp.faults import McpFault, unknown_method
 from toolcrib.transports.mcp.line import encode
-from toolcrib.transports.mcp.relays import Relays
-from toolcrib.transports.mcp.run import Run
-from toolcrib.transports.mcp.running import Running
-from toolcrib.transports.mcp.tools import Tools
+from toolcrib.transports.mcp.standing import today
 from toolcrib.transports.service import EXPIRED, Service
+
+if TYPE_CHECKING:
+    from toolcrib.transports.mcp.changes import Changes
+    from toolcrib.transports.mcp.relays import Relays
+    from toolcrib.transports.mcp.run import Run
+    from toolcrib.transports.mcp.running import Running
+    from toolcrib.transports.mcp.tools import Tools
 
 _log = logging.getLogger("toolcrib")
 SERVER: dict[str, Any] = {"name": "toolcrib", "title": "Toolcrib", "version": __version__}
@@ -40,10 +44,45 @@ class Dispatcher:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.running = Running(service)
-        self.changes = Changes(service)
-        self.relays = Relays(service, self.running.run, self.changes)
-        self.tools = Tools(service, self.running, self.relays.tasks)
+        self._begun = False
+        """Whether there is more than greetings to end."""
+
+    # A client that starts a process waits for the answer to `initialize`, and these are half of
+    # what MCP loads: they come with the first request that needs them, or with `load`.
+
+    @cached_property
+    def running(self) -> Running:
+        """The calls that go on."""
+        from toolcrib.transports.mcp import running
+
+        self._begun = True
+        return running.Running(self._service)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """What is listened to."""
+        from toolcrib.transports.mcp import changes
+
+        self._begun = True
+        return changes.Changes(self._service)
+
+    @cached_property
+    def relays(self) -> Relays:
+        """What servers behind us offer besides tools."""
+        from toolcrib.transports.mcp import relays
+
+        return relays.Relays(self._service, self.running.run, self.changes)
+
+    @cached_property
+    def tools(self) -> Tools:
+        """Lists tools, and has them called."""
+        from toolcrib.transports.mcp import tools
+
+        return tools.Tools(self._service, self.running, self.relays.tasks)
+
+    def load(self) -> None:
+        """Be ready for everything: somebody greeted and will ask for tools next."""
+        _ = self.tools
 
     def ended(
         self, caller: Caller, endpoint: Endpoint, asked: Asked, result: ToolResult
@@ -99,16 +138,14 @@ class Dispatcher:
             return self.tools.list(caller, endpoint, asked)
         if modern and method in _HANDSHAKE_ONLY:
             raise unknown_method(method)
-        if method in self.relays.METHODS:
-            if not self._declared(caller, endpoint, asked):
-                raise unknown_method(method)
-            return await self.relays.answer(caller, endpoint, asked, channel)
         if method == "initialize":
             return self.hello(caller, endpoint, agreed(asked.params.get("protocolVersion")))
         if method == "ping":
             return {}
         if method == "server/discover" and modern:
             return self.hello(caller, endpoint, asked.version)
+        if method in self.relays.METHODS and self._declared(caller, endpoint, asked):
+            return await self.relays.answer(caller, endpoint, asked, channel)
         raise unknown_method(method)
 
     def _declared(self, caller: Caller, endpoint: Endpoint, asked: Asked) -> bool:
@@ -143,10 +180,11 @@ class Dispatcher:
 
     def capabilities(self, caller: Caller, endpoint: Endpoint, era: Era) -> dict[str, Any]:
         """What can be asked for here. Raises `McpFault`."""
-        return {
-            "tools": {"listChanged": True},
-            **self.relays.capabilities(caller, endpoint, era),
-        }
+        found: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
+        if self._service.host.sources.relays():
+            return found | self.relays.capabilities(caller, endpoint, era)
+        today(self._service.host, caller, endpoint)
+        return found
 
     async def told(
         self, caller: Caller, endpoint: Endpoint, method: str, params: Any, connection: Any
@@ -156,8 +194,9 @@ class Dispatcher:
 
     async def stop(self) -> None:
         """End the calls that wait for their clients, and everything that is listened to."""
-        await self.running.stop()
-        await self.changes.close()
+        if self._begun:
+            await self.running.stop()
+            await self.changes.close()
 
 
 def _signed(asked: Asked, found: dict[str, Any]) -> dict[str, Any]:

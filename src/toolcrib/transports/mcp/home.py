@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 
-class Home(NamedTuple):
+class Home(msgspec.Struct, frozen=True):
     """A loop, and the thread that it runs in: facts and servers speak up in any thread."""
 
     loop: asyncio.AbstractEventLoop

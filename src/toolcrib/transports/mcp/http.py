@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from toolcrib.core.settings import HostConfig
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Message, Notification, Request, Response, Wrong
+from toolcrib.protocol.mcp.keys import LISTEN
 from toolcrib.protocol.mcp.versions import BATCHES, LATEST_HANDSHAKE
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.eager import going_on
@@ -29,7 +30,6 @@ from toolcrib.transports.mcp.envelope import (
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.held import Held
 from toolcrib.transports.mcp.line import Line, error_frame
-from toolcrib.transports.mcp.listening import METHOD as LISTEN
 from toolcrib.transports.mcp.posts import Post, Web, answer
 from toolcrib.transports.mcp.quick import QuickCalls
 from toolcrib.transports.mcp.run import Run

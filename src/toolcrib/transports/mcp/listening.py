@@ -16,7 +16,6 @@ from toolcrib.transports.mcp.watching import Wanted, Watch
 if TYPE_CHECKING:
     from toolcrib.transports.mcp.dispatcher import Dispatcher
 
-METHOD = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 

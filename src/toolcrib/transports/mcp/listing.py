@@ -7,7 +7,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -35,7 +35,7 @@ _Key = tuple[Principal, str | None, int, bool]
 """The principal, the profile, how many tools a page has, and whether the era is the modern one."""
 
 
-class Page(NamedTuple):
+class Page(msgspec.Struct, frozen=True):
     """Some tools of a list."""
 
     tools: msgspec.Raw

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+import msgspec
 
 from toolcrib.core.principal import Principal
 from toolcrib.host.host import ToolHost
@@ -11,12 +13,9 @@ from toolcrib.host.session import Session
 from toolcrib.pipeline.plan import Plan
 from toolcrib.protocol.mcp.definitions import KIND
 from toolcrib.transports.caller import Caller
-from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.asked import Endpoint
-from toolcrib.transports.mcp.faults import McpFault
-from toolcrib.transports.mcp.standing import standing
+from toolcrib.transports.mcp.standing import today
 from toolcrib.transports.mcp.upstreams import Upstream
-from toolcrib.transports.service import EXPIRED
 
 What = Literal["prompts", "resources"]
 RELAYED: Mapping[What, str] = {"prompts": "prompts/get", "resources": "resources/read"}
@@ -24,7 +23,7 @@ RELAYED: Mapping[What, str] = {"prompts": "prompts/get", "resources": "resources
 MOST_LOOKED_AT = 200
 
 
-class Offers(NamedTuple):
+class Offers(msgspec.Struct, frozen=True):
     """Who asks, what it is held to, and by that what it may have."""
 
     host: ToolHost
@@ -79,9 +78,5 @@ class Offers(NamedTuple):
 
 def offers_for(host: ToolHost, caller: Caller, endpoint: Endpoint) -> Offers:
     """What the caller may have at that path. Raises `McpFault`."""
-    if caller.badge.over:
-        raise McpFault.of(Fault("unauthenticated", EXPIRED))
-    # Whoever listens for long is what the configuration says of it today.
-    caller.principal = host.callers.current(caller.principal)
-    found = standing(host, caller, endpoint)
+    found = today(host, caller, endpoint)
     return Offers(host, found.who, found.profile, found.session)

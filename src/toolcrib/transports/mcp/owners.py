@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from toolcrib.transports.mcp.catalogue import Catalogue
 from toolcrib.transports.mcp.definitions import PROMPTS, RESOURCES, TEMPLATES
@@ -16,7 +17,7 @@ _SLICE = 200
 """Templates that are looked at before others have their turn: a server may list many."""
 
 
-class Owner(NamedTuple):
+class Owner(msgspec.Struct, frozen=True):
     """A server, and what it calls the thing itself."""
 
     upstream: Upstream

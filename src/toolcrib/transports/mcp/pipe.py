@@ -22,13 +22,12 @@ from toolcrib.transports.mcp.asked import (
 )
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.line import Line, encode, error_frame, one_line
-from toolcrib.transports.mcp.listening import METHOD as LISTEN
-from toolcrib.transports.mcp.listening import Listening
 from toolcrib.transports.mcp.sessions import MOST_IN_BATCH, MOST_REQUESTS, Connection
 from toolcrib.transports.outgoing import Outlet
 
 if TYPE_CHECKING:
     from toolcrib.transports.mcp.dispatcher import Dispatcher
+    from toolcrib.transports.mcp.listening import Listening
 
 _log = logging.getLogger("toolcrib")
 _PATIENCE = 5.0
@@ -209,8 +208,10 @@ class Pipe:
     async def _serve(self, one: _Open, asked: Asked) -> None:
         """Do what one request asks, and answer it unless it was cancelled."""
         try:
-            if asked.method == LISTEN and asked.modern:
-                one.listening = Listening(asked, self.caller, self)
+            if asked.method == keys.LISTEN and asked.modern:
+                from toolcrib.transports.mcp import listening
+
+                one.listening = listening.Listening(asked, self.caller, self)
                 await one.listening.open(self._dispatcher, self._endpoint)
                 return
             result = await self._dispatcher.answer(self.caller, self._endpoint, asked, one.line)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import base64
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.core.link import InputRefused
@@ -18,11 +20,11 @@ from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.asked import Asked, Endpoint, asked_handshake
 from toolcrib.transports.mcp.faults import McpFault
 from toolcrib.transports.mcp.line import Line, Sink, encode
-from toolcrib.transports.mcp.streams import Stream
-from toolcrib.transports.mcp.watching import Wanted, Watch
 
 if TYPE_CHECKING:
     from toolcrib.transports.mcp.dispatcher import Dispatcher
+    from toolcrib.transports.mcp.streams import Stream
+    from toolcrib.transports.mcp.watching import Watch
     from toolcrib.transports.service import Service
 
 MOST_ASKED = 100
@@ -53,7 +55,7 @@ class Connection:
     ) -> None:
         """`sink` takes what belongs to no request; unset: a stream that the client may open."""
         params = asked.params
-        self.id = secrets.token_urlsafe(24)
+        self.id = base64.urlsafe_b64encode(os.urandom(24)).decode()
         self.caller = caller
         """Who made its last request; always the same principal."""
         self.endpoint = endpoint
@@ -67,14 +69,22 @@ class Connection:
         """Its requests that are not answered yet."""
         self.closed = False
         self.began = self.seen = time.monotonic()
-        self.general = Stream("0", primed=version >= PRIMED)
-        """Where an HTTP client is told what belongs to no request."""
         self._sink: Sink = sink or self.general
         self._dispatcher = dispatcher
         self._watch: Watch | None = None
         self._asked: dict[Id, asyncio.Future[Response]] = {}
         self._count = 0
         self._streams: OrderedDict[str, Stream] = OrderedDict()
+
+    @cached_property
+    def general(self) -> Stream:
+        """Where an HTTP client is told what belongs to no request."""
+        return self._stream("0")
+
+    def _stream(self, id: str) -> Stream:
+        from toolcrib.transports.mcp import streams
+
+        return streams.Stream(id, primed=self.version >= PRIMED)
 
     def renew(self, caller: Caller) -> None:
         """Somebody came: the same principal, perhaps with newer credentials."""
@@ -173,6 +183,8 @@ class Connection:
 
     def follow(self) -> None:
         """Be told of what changes, from now on or by other wishes than before."""
+        from toolcrib.transports.mcp.watching import Wanted
+
         wanted = Wanted(
             tools=True,
             prompts=True,
@@ -191,7 +203,7 @@ class Connection:
     def new_stream(self) -> Stream:
         """A stream for the answer to a POST."""
         self._count += 1
-        stream = Stream(f"{self._count:x}", primed=self.version >= PRIMED)
+        stream = self._stream(f"{self._count:x}")
         self._streams[stream.id] = stream
         while len(self._streams) > MOST_STREAMS:
             ended = next((s for s in self._streams.values() if s.ended), None)
@@ -202,7 +214,7 @@ class Connection:
 
     def stream(self, id: str) -> Stream | None:
         """A stream that may be resumed."""
-        return self.general if id == self.general.id else self._streams.get(id)
+        return self.general if id == "0" else self._streams.get(id)
 
     def drop(self, stream: Stream) -> None:
         """It is not resumed any more."""
@@ -213,7 +225,7 @@ class Connection:
     @property
     def busy(self) -> bool:
         """Whether the client is doing something here."""
-        return bool(self.lines) or self.general.attached
+        return bool(self.lines) or ("general" in vars(self) and self.general.attached)
 
     def close(self) -> None:
         """Stop what it asked for and send it away. Calling it again does nothing."""
@@ -225,7 +237,8 @@ class Connection:
         self.refuse_questions()
         for line in list(self.lines.values()):
             line.leave()
-        self.general.close()
+        if "general" in vars(self):
+            self.general.close()
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()

@@ -8,6 +8,7 @@ from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.mcp.asked import Endpoint
 from toolcrib.transports.mcp.faults import McpFault
+from toolcrib.transports.service import EXPIRED
 from toolcrib.transports.sessions import entered
 
 
@@ -28,3 +29,12 @@ def standing(host: ToolHost, caller: Caller, endpoint: Endpoint) -> Standing:
         reason = "not_found" if found.reason == "unauthenticated" else "not_permitted"
         raise McpFault.of(Fault(reason, found.problem))
     return found
+
+
+def today(host: ToolHost, caller: Caller, endpoint: Endpoint) -> Standing:
+    """The same for whoever listens for long: it is what the configuration says of it today. Raises
+    `McpFault`."""
+    if caller.badge.over:
+        raise McpFault.of(Fault("unauthenticated", EXPIRED))
+    caller.principal = host.callers.current(caller.principal)
+    return standing(host, caller, endpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 from toolcrib.protocol import jsonrpc
@@ -20,6 +21,8 @@ class StdioMcp(Pipe):
     def __init__(self, service: Service, caller: Caller, out: Outlet, *, max_bytes: int) -> None:
         self._own = Dispatcher(service)
         super().__init__(self._own, caller, Endpoint(), out, max_bytes=max_bytes)
+        # Once the first message is answered; while the client reads that, the rest is loaded.
+        asyncio.get_running_loop().call_later(0, self._own.load)
 
     async def close(self) -> None:
         """Stop what the client asked for."""

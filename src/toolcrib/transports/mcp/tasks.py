@@ -9,7 +9,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
 
 from toolcrib.core.link import Relay
 from toolcrib.host.host import ToolHost
@@ -31,7 +33,7 @@ LONGEST = 7 * 24 * 3600.0
 """Seconds that a task is remembered whose server names no time."""
 
 
-class Task(NamedTuple):
+class Task(msgspec.Struct, frozen=True):
     """A task, and whose it is."""
 
     principal: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+
+import msgspec
 
 _PARTS = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_%.]+(?::[0-9]{1,4}|\*)?\Z")
@@ -17,7 +18,7 @@ _LONGEST_TEMPLATE = 1024
 _MOST_PARTS = 32
 
 
-class _Value(NamedTuple):
+class _Value(msgspec.Struct, frozen=True):
     """What may stand in the place of a variable."""
 
     opens: str

@@ -151,3 +151,23 @@ def test_what_belongs_to_one_hop_is_not_handed_on() -> None:
     old = asked_handshake(1, "x", {"_meta": {keys.PROGRESS: "t", "a": 1}}, version="2025-11-25")
     assert (old.meta, old.progress_token) == ({"a": 1}, "t")
     assert asked_handshake(1, "x", None, version="2025-11-25").params == {}
+
+
+async def test_a_greeting_needs_none_of_the_rest(door: Door) -> None:
+    """It is what a client that starts a process waits for."""
+    parts = {"running", "changes", "relays", "tools"}
+    await door.answer(handshake("initialize", {"protocolVersion": "2025-11-25"}))
+    await door.answer(modern("server/discover"))
+    assert parts.isdisjoint(vars(door.dispatcher))
+    door.dispatcher.load()
+    assert parts <= vars(door.dispatcher).keys()
+
+
+@pytest.mark.parametrize("method", ["initialize", "server/discover"])
+async def test_a_greeting_is_for_those_who_may_be_here(door: Door, method: str) -> None:
+    asked = handshake(method) if method == "initialize" else modern(method)
+    limited = door.caller("eve", profiles=frozenset({"plain"}))
+    with pytest.raises(McpFault, match="may not use the profile"):
+        await door.answer(asked, caller=limited, endpoint=Endpoint(profile="other"))
+    with pytest.raises(McpFault, match="no profile"):
+        await door.answer(asked, endpoint=Endpoint(profile="nowhere"))
