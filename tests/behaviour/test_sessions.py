@@ -9,6 +9,9 @@ import pytest
 from support import Counted, allowing, assert_one_ending
 
 from toolcrib import ConfigError, NameTaken, NotFound, ToolContext, ToolHost, tool
+from toolcrib.core.ledger import SessionRow
+from toolcrib.errors import StoreError
+from toolcrib.stores.memory import MemoryStore
 
 BUILT: list[Any] = []
 CLOSED: list[Any] = []
@@ -277,3 +280,49 @@ async def test_sessions_are_on_the_trail() -> None:
             ("session.opened", session.id, "ann"),
             ("session.closed", session.id, "ann"),
         ]
+
+
+class _Held(MemoryStore):
+    """Keeps a session only when it is told to; or fails to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.error = error
+
+    async def put_session(self, session: SessionRow) -> None:
+        await self.go.wait()
+        if self.error is not None:
+            raise self.error
+        await super().put_session(session)
+
+
+async def test_who_connects_does_not_wait_until_the_session_is_kept() -> None:
+    store = _Held()
+    async with ToolHost([Counted().tool], store=store) as host:
+        session = host.session(principal="ann")
+        session.passing = True
+        await asyncio.wait_for(session.__aenter__(), 5)
+        assert (await session.call("work")).status == "ok"
+        lasting = asyncio.create_task(host.session(principal="ann").__aenter__())
+        closing = asyncio.create_task(session.close())
+        await asyncio.sleep(0.05)
+        assert not lasting.done()
+        assert not closing.done()
+        store.go.set()
+        await asyncio.wait_for(asyncio.gather(lasting, closing), 5)
+        kept = {row.id: row.ended is not None for row in await store.sessions(open_only=False)}
+        assert kept == {session.id: True, lasting.result().id: False}
+
+
+async def test_a_session_that_cannot_be_kept_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    store = _Held(StoreError("the disk is full"))
+    store.go.set()
+    async with ToolHost([Counted().tool], store=store) as host:
+        with pytest.raises(StoreError, match="the disk is full"):
+            await host.session(principal="ann").__aenter__()
+        passing = host.session(principal="ann")
+        passing.passing = True
+        async with passing:
+            await asyncio.sleep(0)
+    assert f"the session {passing.id} could not be kept: the disk is full" in caplog.text

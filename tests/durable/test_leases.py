@@ -419,3 +419,22 @@ async def test_a_call_that_could_not_be_written_keeps_no_lease(tmp_path: Path) -
             await asyncio.sleep(0.01)
         assert await _states(path) == {}
     assert (await _endings(path))["p1", "audit_unavailable"] == 1
+
+
+async def test_a_start_with_nothing_to_find_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+    swept: list[float] = []
+
+    class Noting(SqliteStore):
+        async def sweep_calls(self, now: float) -> list[Any]:
+            swept.append(now)
+            return await super().sweep_calls(now)
+
+    path = tmp_path / "t.db"
+    async with ToolHost([put], store=Noting(path)) as host:
+        parts = await host.start()
+        assert swept == []
+        assert (await host.call("put", {"text": "a"})).status == "ok"
+        assert await parts.pipeline.leases.sweep() == 0
+        assert swept == []
+    async with ToolHost([put], store=Noting(path)) as host:
+        assert [event.type for event in await host.trail()].count("host.started") == 2

@@ -87,6 +87,7 @@ async def watched(*tools: Any, **options: Any) -> AsyncIterator[tuple[ToolHost, 
     async with ToolHost(tools or [look, work], **options) as host:
         hub = Hub(host, **sizes)
         await hub.start()
+        await (await host.start()).store.flush()  # that it started is not waited for otherwise
         try:
             yield host, hub
         finally:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.approvals.inbox import Inbox
 from toolcrib.core.clock import SYSTEM, Clock
-from toolcrib.core.context import ToolContext
 from toolcrib.core.events import Event
-from toolcrib.core.protocols import Approver, Exporter, Store
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import ConfigError, StoreError
-from toolcrib.host.history import History, Wanted
 from toolcrib.observe.log import escape
 from toolcrib.observe.redact import Redactor
 from toolcrib.observe.trail import Trail
-from toolcrib.pipeline.asking import Asking
 from toolcrib.pipeline.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from toolcrib.approvals.inbox import Inbox
+    from toolcrib.core.context import ToolContext
+    from toolcrib.core.protocols import Approver, Exporter, Store
     from toolcrib.host.host import ToolHost
+
+    Schemes = Mapping[str, Callable[[str], Store]]
 
 _log = logging.getLogger("toolcrib")
 
@@ -39,7 +40,6 @@ class _Default(str):
 
 
 DEFAULT_STORE = _Default("memory")
-Schemes = Mapping[str, Callable[[str], Store]]
 
 
 class Parts:
@@ -50,8 +50,8 @@ class Parts:
         host: ToolHost,
         store: Store,
         trail: Trail,
-        inbox: Inbox,
         pipeline: Pipeline,
+        approver: Approver | None,
         exporters: Sequence[Exporter],
         key: bytes,
     ) -> None:
@@ -60,13 +60,33 @@ class Parts:
         """What signs the trail."""
         self.store = store
         self.trail = trail
-        self.inbox = inbox
         self.pipeline = pipeline
+        self._approver = approver
         self._exporters = exporters
         self.opened = False
         self._lock = threading.Lock()
         self._opening: Future[None] | None = None
         """Done when the task that opens the store just now has finished with it."""
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """What waits for people; there from the first question on, or the first look at them."""
+        from toolcrib.approvals import inbox
+
+        return inbox.Inbox(
+            self.store,
+            approver=self._approver,
+            announce=self._announce,
+            clock=self.host.clock.time,
+            new_id=lambda: f"g{os.urandom(6).hex()}",
+        )
+
+    def _announce(self, type: str, call_id: str | None, data: dict[str, Any]) -> None:
+        shown = self.host.redactor.value(data)
+        self.trail.fact(type, call_id, shown)
+        self.host.bus.tell(Event(id="", type=type, time=time.time(), call_id=call_id, data=shown))
+        if type == "approval.decided":
+            self.host.metrics.approved(str(data.get("answer")), float(data.get("wait_s") or 0.0))
 
     async def open(self) -> bool:
         """Open the store and start the exporters, once; whoever comes meanwhile waits for it.
@@ -97,6 +117,7 @@ class Parts:
         await self.host.bus.start()
         self.host.metrics.follow(lambda: self.pipeline.in_flight, lambda: self.trail.written)
         self.trail.fact("host.started", None, {"tools": len(self.host.catalog)})
+        self.store.poke(now=True)
         await self.pipeline.leases.sweep()
         self.opened = True
 
@@ -105,7 +126,6 @@ class Parts:
         self.pipeline.take(settings, redactor)
         self.pipeline.record.settings = settings
         self.pipeline.record.hider = redactor
-        self.pipeline.asking = Asking(self.inbox, redactor, self.host.clock)
 
     def new_call_id(self) -> str:
         """A call id that no other call has."""
@@ -134,7 +154,8 @@ class Parts:
 
     async def close(self) -> None:
         """Write what is left and close."""
-        await self.inbox.close()
+        if "inbox" in vars(self):
+            await self.inbox.close()
         self.pipeline.leases.close()
         self.trail.fact("host.stopped", None, {})
         await self.host.bus.stop(5.0)
@@ -188,6 +209,8 @@ class Parts:
     async def replay(self, after: str) -> AsyncIterator[Event]:
         """The stored events behind an event id, in writing order; all of them for an empty one.
         Raises `NotFound`."""
+        from toolcrib.host.history import History
+
         await self.store.flush()
         history = History(self.store)
         found = history.behind(await history.find(after)) if after else history.events()
@@ -202,6 +225,8 @@ class Parts:
 
     async def read_trail(self, *, call_id: str | None, limit: int) -> list[Event]:
         """The newest events, oldest first."""
+        from toolcrib.host.history import History, Wanted
+
         await self.store.flush()
         return await History(self.store).search(Wanted(call_id=call_id), limit=limit)
 
@@ -220,37 +245,24 @@ def start_parts(
     trail = Trail(
         kept,
         key,
-        run=f"{int(time.time()):x}{secrets.token_hex(3)}",
+        run=f"{int(time.time()):x}{os.urandom(3).hex()}",
         anchor=settings.audit_anchor,
         bus=host.bus,
     )
 
-    def announce(type: str, call_id: str | None, data: dict[str, Any]) -> None:
-        shown = host.redactor.value(data)
-        trail.fact(type, call_id, shown)
-        host.bus.tell(Event(id="", type=type, time=time.time(), call_id=call_id, data=shown))
-        if type == "approval.decided":
-            host.metrics.approved(str(data.get("answer")), float(data.get("wait_s") or 0.0))
-
-    inbox = Inbox(
-        kept,
-        approver=approver,
-        announce=announce,
-        clock=host.clock.time,
-        new_id=lambda: f"g{secrets.token_hex(6)}",
-    )
     pipeline = Pipeline(
         settings=settings,
         trail=trail,
         hider=host.redactor,
-        asker=inbox,
+        asker=lambda: parts.inbox,
         clock=host.clock,
         keep=host.artifacts.keep,
         replan=host.calling.replan,
         runtime=host,
         ledger=kept,
     )
-    return Parts(host, kept, trail, inbox, pipeline, exporters, key)
+    parts = Parts(host, kept, trail, pipeline, approver, exporters, key)
+    return parts
 
 
 def open_store(
@@ -279,7 +291,7 @@ def _key(store: Store, settings: HostSettings) -> bytes:
     path = settings.audit_key
     if path is None:
         if not store.durable:
-            return secrets.token_bytes(32)
+            return os.urandom(32)
         if store.path is None:
             raise ConfigError(
                 f"the store {store.name} does not say where its trail's key is kept",

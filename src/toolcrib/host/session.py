@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -49,7 +49,7 @@ class Session:
         idle: float | None = None,
         lifetime: float | None = None,
     ) -> None:
-        self.id = f"s{secrets.token_hex(8)}"
+        self.id = f"s{os.urandom(8).hex()}"
         self.principal = principal
         self.profile = profile
         self.cwd = cwd
@@ -61,6 +61,8 @@ class Session:
         self.passing = False
         """Whether it ends with its connection. An answer to its calls is tied to principal and door
         then, so that a client that was cut off finds it when it comes back."""
+        self._kept: asyncio.Future[None] | None = None
+        """Done when the store has it."""
         self.created = self.used = host.clock.time()
         """Seconds since 1970, as is `used`: when it was last asked for."""
         self.idle = idle
@@ -102,9 +104,19 @@ class Session:
     async def __aenter__(self) -> Session:
         parts = await self._host.start()
         self._host.callers.sessions[self.id] = self
-        await parts.store.put_session(self.row())
+        self._kept = asyncio.ensure_future(parts.store.put_session(self.row()))
+        if self.passing:
+            # What ends with its connection is found by nobody later: the client need not wait for
+            # the disk. Calls wait for their own records, and are refused where there can be none.
+            self._kept.add_done_callback(self._told_kept)
+        else:
+            await self._kept
         self._host.announce_fact("session.opened", self.facts())
         return self
+
+    def _told_kept(self, kept: asyncio.Future[None]) -> None:
+        if not kept.cancelled() and kept.exception() is not None:
+            _log.error("the session %s could not be kept: %s", self.id, kept.exception())
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
@@ -196,6 +208,8 @@ class Session:
         self._host.planner.limits.forget_session(self.id)
         await self._host.sources.forget(self.id)
         parts = await self._host.start()
+        if self._kept is not None:
+            await asyncio.wait([self._kept])
         await parts.store.end_session(self.id, time.time())
         self._host.announce_fact("session.closed", self.facts())
 

@@ -32,6 +32,9 @@ from toolcrib.pipeline.parts import TrailWriter
 LOST = "the host that ran it vanished; whether it took effect is not known"
 
 _log = logging.getLogger("toolcrib")
+_LOOKED_AT = 1000
+"""Running calls that are looked at first; where there are more, the ledger is asked for late ones
+in any case."""
 
 
 class Ledger(Blocks, Protocol):
@@ -160,9 +163,13 @@ class Leases:
             return 0
         now = self._clock.time()
         begun: dict[str, Begun] = {}
-        for call in await self._ledger.calls(state="running", limit=1000):
+        running = await self._ledger.calls(state="running", limit=_LOOKED_AT)
+        late = [call for call in running if (call.lease_until or now) < now]
+        if not late and len(running) < _LOOKED_AT:
+            return 0  # looking writes nothing, so a start does not wait for the disk
+        for call in late:
             run = leased_run(call.id)
-            if run is not None and call.lease_until is not None and call.lease_until < now:
+            if run is not None:
                 # A long trail is read first: who dies between taking the lease and writing the
                 # endings leaves calls without any.
                 begun[run] = Begun(self._ledger, run)

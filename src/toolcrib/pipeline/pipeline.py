@@ -9,13 +9,14 @@ known before a call is in its `Plan`, so the code below only walks.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import sys
 import time
 from asyncio import CancelledError, current_task, get_running_loop
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from time import monotonic, monotonic_ns, time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -27,7 +28,6 @@ from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
-from toolcrib.pipeline.asking import Asking
 from toolcrib.pipeline.attempts import attempts, least, raised
 from toolcrib.pipeline.endings import concealed, denied, failed, overdue
 from toolcrib.pipeline.fit import fit
@@ -41,6 +41,9 @@ from toolcrib.pipeline.plan import Plan
 from toolcrib.pipeline.recorder import Recorder
 from toolcrib.pipeline.validate import Invalid, prepare
 from toolcrib.pipeline.wheel import Wheel
+
+if TYPE_CHECKING:
+    from toolcrib.pipeline.asking import Asking
 
 _task: Callable[[asyncio.AbstractEventLoop], asyncio.Task[Any] | None] = current_task
 if sys.version_info < (3, 12):  # there it is a function in Python around this look-up
@@ -58,7 +61,7 @@ class Pipeline:
         settings: HostSettings,
         trail: TrailWriter,
         hider: Hider,
-        asker: Asker,
+        asker: Callable[[], Asker],
         clock: Clock,
         keep: Callable[[str, str, str], bool],
         replan: Callable[[ToolContext], Plan | None],
@@ -69,18 +72,20 @@ class Pipeline:
         self.trail = trail
         self.leases = Leases(ledger, trail, clock, settings.lease)
         self.record = Recorder(settings, trail, hider, self.leases)
-        self.asking = Asking(asker, hider, clock)
+        self._asker = asker
+        self._clock = clock
         self.wheels: dict[asyncio.AbstractEventLoop, Wheel] = {}
         self.stopping = False
         self._wheel: Wheel | None = None
         self._replan = replan
         self._keep = keep
         self._runtime = runtime
-        self.new_id = count_ids(f"c{int(time.time()):x}{secrets.token_hex(4)}")
+        self.new_id = count_ids(f"c{int(time.time()):x}{os.urandom(4).hex()}")
         """A call id: this host's run, and a count."""
 
     def take(self, settings: HostSettings, hider: Hider) -> None:
         """Go by these settings from now on."""
+        self.__dict__.pop("asking", None)
         self.settings = settings
         self.hider = hider
         self._guard_ns = int(settings.guard_time * 1e9)
@@ -88,6 +93,13 @@ class Pipeline:
         self._max_arguments = settings.max_arguments
         self._capture = settings.audit_capture
         self._deadline = settings.deadline
+
+    @cached_property
+    def asking(self) -> Asking:
+        """What has people decide; there from the first question on."""
+        from toolcrib.pipeline import asking
+
+        return asking.Asking(self._asker(), self.hider, self._clock)
 
     async def run(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -32,11 +31,11 @@ def load_key(path: str | os.PathLike[str]) -> bytes:
 
 def _make(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}.new")
+    draft = file.with_name(f"{file.name}.{os.urandom(8).hex()}.new")
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         try:
-            os.write(descriptor, secrets.token_hex(KEY_BYTES).encode() + b"\n")
+            os.write(descriptor, os.urandom(KEY_BYTES).hex().encode() + b"\n")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -7,17 +7,21 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.core.approval import ApprovalRequest, Grant, RequestState
 from toolcrib.core.chain import Block
 from toolcrib.core.ledger import LedgerCall, SessionRow
-from toolcrib.core.protocols import TrailSource
+from toolcrib.errors import StoreError
 from toolcrib.stores import calls, tables
 from toolcrib.stores.changes import Changes
 from toolcrib.stores.sqlite_reader import Reader
 from toolcrib.stores.sqlite_thread import Work, Writer
 from toolcrib.stores.transitions import check_answer, check_ending, check_move
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import TrailSource
+
 
 T = TypeVar("T")
 
@@ -55,7 +59,11 @@ class SqliteStore:
 
     async def open(self) -> None:
         """Make or open the file, bring its tables up to date and start the writing thread."""
-        await asyncio.to_thread(self._writer.start)
+        try:
+            await asyncio.shield(asyncio.wrap_future(self._writer.start()))
+        except StoreError:
+            self._writer.stop()
+            raise
         self._reader.start()
 
     async def close(self) -> None:

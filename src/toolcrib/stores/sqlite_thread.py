@@ -9,17 +9,20 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.core.chain import Block
-from toolcrib.core.protocols import TrailSource
 from toolcrib.errors import StoreError
 from toolcrib.stores.changes import Changes
 from toolcrib.stores.connect import explain, not_open, open_writer
 from toolcrib.stores.jobs import Job, settle
 from toolcrib.stores.tables import add_block
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import TrailSource
+
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -47,6 +50,7 @@ class Writer:
         self._changes = changes
         self._life = threading.Lock()  # one start or stop at a time
         self._thread: threading.Thread | None = None
+        self._started: Future[None] = Future()
         self._lost: StoreError | None = None
         # Guards everything below; held for moments, never while SQL runs.
         self._wake = threading.Condition()
@@ -61,24 +65,24 @@ class Writer:
         self._version = 0
         self._pause = GROUP_S
 
-    def start(self) -> None:
-        """Open the file and start the thread; blocks until the store can be used."""
+    def start(self) -> Future[None]:
+        """Open the file and start the thread; done when the store can be used."""
         with self._life:
-            if self._thread is not None:
-                return
-            started: Future[None] = Future()
-            thread = threading.Thread(
-                target=self._main, args=(started,), name="toolcrib-store", daemon=True
-            )
-            thread.start()
-            started.result()
-            self._thread = thread
+            failed = self._started.done() and self._started.exception() is not None
+            if self._thread is None or failed:
+                self._started = Future()
+                self._thread = threading.Thread(
+                    target=self._main, args=(self._started,), name="toolcrib-store", daemon=True
+                )
+                self._thread.start()
+            return self._started
 
     def stop(self) -> None:
         """Write what waits, close the file and end the thread; blocks until that is done."""
         with self._life:
             if self._thread is None:
                 return
+            wait([self._started])
             with self._wake:
                 self._open = False
                 self._wake.notify()

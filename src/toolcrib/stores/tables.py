@@ -13,10 +13,6 @@ from toolcrib.core.ledger import SessionRow
 from toolcrib.errors import StoreError
 from toolcrib.stores import calls
 
-_request = msgspec.json.Decoder(ApprovalRequest).decode
-_grant = msgspec.json.Decoder(Grant).decode
-_session = msgspec.json.Decoder(SessionRow).decode
-
 
 def _text(value: msgspec.Struct) -> str:
     return msgspec.json.encode(value).decode()
@@ -129,7 +125,7 @@ def requests(db: sqlite3.Connection, *, state: str | None, limit: int) -> list[A
 
 def _as_request(row: tuple[Any, ...]) -> ApprovalRequest:
     """The body as it was written, brought to the state that later updates gave it."""
-    request = _request(row[0])
+    request = msgspec.json.decode(row[0], type=ApprovalRequest)
     if request.state == row[1]:
         return request
     return msgspec.structs.replace(request, state=row[1], decided=row[2])
@@ -196,7 +192,7 @@ def grants(db: sqlite3.Connection, *, live_at: float | None) -> list[Grant]:
     )
     return [
         grant if grant.revoked == revoked else msgspec.structs.replace(grant, revoked=revoked)
-        for grant, revoked in ((_grant(row[0]), row[1]) for row in rows)
+        for grant, revoked in ((msgspec.json.decode(row[0], type=Grant), row[1]) for row in rows)
     ]
 
 
@@ -229,4 +225,7 @@ def sessions(db: sqlite3.Connection, *, open_only: bool) -> list[SessionRow]:
         "SELECT body, ended FROM sessions WHERE NOT ? OR ended IS NULL ORDER BY created, rowid",
         (open_only,),
     )
-    return [msgspec.structs.replace(_session(row[0]), ended=row[1]) for row in rows]
+    return [
+        msgspec.structs.replace(msgspec.json.decode(row[0], type=SessionRow), ended=row[1])
+        for row in rows
+    ]

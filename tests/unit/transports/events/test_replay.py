@@ -138,6 +138,7 @@ async def two_hosts(folder: Path) -> AsyncIterator[tuple[ToolHost, ToolHost, Hub
     """Two hosts on one store, as two processes would be, and the hub of the first."""
     store = f"sqlite:{folder / 'trail.db'}"
     async with watched(look, store=store) as (host, hub), ToolHost([look], store=store) as other:
+        await (await other.start()).store.flush()
         yield host, other, hub
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from onlookers import caller, decoded, look, take, types, until, watched
@@ -194,7 +195,7 @@ async def test_a_concealed_tool_looks_like_one_that_does_not_exist() -> None:
 def _alike(seen: Any, tool: str, call_id: str) -> dict[str, Any]:
     """What is left of an event without what differs from call to call."""
     text = seen.data.decode().replace(call_id, "ID").replace(tool, "TOOL")
-    event = decoded(seen._replace(data=text.encode()))
+    event = decoded(msgspec.structs.replace(seen, data=text.encode()))
     return {"type": event.type, "call_id": event.call_id, **event.data}
 
 
