@@ -104,7 +104,7 @@ async def test_whatever_is_sent_the_answer_is_one_that_is_described(
         *("--header", f"Authorization: {HEAD['Authorization']}"),
         *("--checks", CHECKS, "--phases", "examples,coverage,fuzzing"),
         *("--max-examples", "3", "--seed", "7", "--no-shrink", "--continue-on-failure"),
-        *("--generation-database", "none", "--request-timeout", "20", "--workers", "2"),
+        *("--generation-database", "none", "--request-timeout", "20", "--workers", "1"),
         *("--suppress-health-check", "all", "--warnings", "off"),
         *streams,
         stdout=asyncio.subprocess.PIPE,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from toolcrib.approvals.answers import check_answer, read_decision
 from toolcrib.core.approval import ApprovalDecision, ApprovalRequest
-from toolcrib.core.protocols import Approver
 from toolcrib.errors import ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Approver
+
 
 _log = logging.getLogger("toolcrib")
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -18,8 +18,11 @@ from toolcrib.approvals.facts import answer_facts, grant_facts, request_facts
 from toolcrib.approvals.grants import covers, grant_for
 from toolcrib.approvals.waiting import MOST, Waiting
 from toolcrib.core.approval import ApprovalRequest, Grant, RequestState
-from toolcrib.core.protocols import Approver, Store
 from toolcrib.errors import Denial, NotFound, StoreError, ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Approver, Store
+
 
 _log = logging.getLogger("toolcrib")
 

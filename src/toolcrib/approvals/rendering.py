@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from toolcrib.core.approval import ApprovalRequest
 
@@ -25,7 +27,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800")
 
 
-class Size(NamedTuple):
+class Size(msgspec.Struct, frozen=True):
     """How much a screen shows at once."""
 
     columns: int = 80
@@ -36,7 +38,7 @@ SIZE = Size()
 """What is taken for granted of a screen that does not say."""
 
 
-class PastCall(NamedTuple):
+class PastCall(msgspec.Struct, frozen=True):
     """A call that came before the one in question."""
 
     tool: str

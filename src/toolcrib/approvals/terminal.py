@@ -175,8 +175,10 @@ class TerminalApprover:
 
     def _size(self) -> Size:
         screen = self._screen()
+        if screen is None:
+            return SIZE
         try:
-            columns, rows = SIZE if screen is None else os.get_terminal_size(screen)
+            columns, rows = os.get_terminal_size(screen)
         except OSError:
             return SIZE
         # A terminal that does not know its size says 0.

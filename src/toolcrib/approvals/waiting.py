@@ -6,9 +6,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from toolcrib.core.protocols import Store
 from toolcrib.errors import StoreError
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Store
+
 
 TICK = 1.0
 """Seconds after which a wait looks at the clock again, in case somebody moved its hands."""

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from toolcrib.catalog.shape import ConversionError, Shape
-from toolcrib.catalog.unions import union_shape
 from toolcrib.errors import SpecError
 
 _COMPARE: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
@@ -123,6 +122,8 @@ def _bound(shape: Shape, name: str, bound: Any) -> Shape | None:
 
 
 def _bound_union(shape: Shape, name: str, bound: Any) -> Shape | None:
+    from toolcrib.catalog.unions import union_shape
+
     fitted = [_bound(member, name, bound) for member in shape.members]
     if not any(fitted):
         return None

@@ -26,7 +26,6 @@ from toolcrib.catalog.names import Names
 from toolcrib.catalog.output import output_schema
 from toolcrib.catalog.shape import ANY, ConversionError, Read, Shape
 from toolcrib.catalog.types import TypeReader
-from toolcrib.catalog.unions import optional_shape
 from toolcrib.core.context import ToolContext
 from toolcrib.errors import SpecError
 
@@ -166,6 +165,8 @@ class _Fold:
             self.fill[name] = default
         required = default is Parameter.empty
         if default is None and not _reads_null(shape):
+            from toolcrib.catalog.unions import optional_shape
+
             shape = optional_shape(shape)  # `x: int = None` means what it says at run time
         schema = dict(shape.schema)
         text = self.words.get(name)

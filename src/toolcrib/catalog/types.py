@@ -15,14 +15,10 @@ from typing import Annotated, Any, ForwardRef, Literal, TypeVar, cast
 
 import msgspec
 
-from toolcrib.catalog.arrays import array_shape, mapping_shape, tuple_shape
 from toolcrib.catalog.constraints import Notes, constrain, read_notes
-from toolcrib.catalog.models import builder
 from toolcrib.catalog.names import Names
-from toolcrib.catalog.pydantic_models import pydantic_shape
 from toolcrib.catalog.scalars import SCALARS, TEXT, enum_shape, literal_shape, path_shape
 from toolcrib.catalog.shape import ANY, Shape
-from toolcrib.catalog.unions import union_shape
 from toolcrib.errors import SpecError
 
 _ARRAYS: dict[Any, Callable[[Any], Any]] = {
@@ -138,6 +134,9 @@ class TypeReader:
     def _class(self, cls: type[Any]) -> Shape:
         if (scalar := SCALARS.get(cls)) is not None:
             return scalar
+        # Most tools take and give nothing else: the rest is loaded for those that do.
+        from toolcrib.catalog.arrays import array_shape, mapping_shape
+
         if Enum in cls.__mro__:
             return enum_shape(cls)
         if hasattr(cls, "__fspath__") and _is_path(cls):
@@ -153,6 +152,9 @@ class TypeReader:
         raise _refusal(cls)
 
     def _model(self, annotation: Any, cls: type) -> Shape | None:
+        from toolcrib.catalog.models import builder
+        from toolcrib.catalog.pydantic_models import pydantic_shape
+
         pydantic = sys.modules.get("pydantic")
         # While pydantic is still being imported it has no BaseModel yet.
         base = getattr(pydantic, "BaseModel", None)
@@ -166,6 +168,9 @@ class TypeReader:
         return self.named(annotation, "_".join(words), lambda _: build(self, cls, arguments))
 
     def _generic(self, annotation: Any, origin: Any) -> Shape:
+        from toolcrib.catalog.arrays import array_shape, mapping_shape, tuple_shape
+        from toolcrib.catalog.unions import union_shape
+
         arguments = typing.get_args(annotation)
         if origin is Annotated:
             return self.field(annotation)

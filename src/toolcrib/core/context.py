@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
 
-from toolcrib.core.link import LINK, InputRefused
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import Failure, ToolResult
 from toolcrib.errors import Denial, ToolcribError
@@ -214,6 +213,8 @@ class ToolContext:
         and give its results by the same keys: `{"k": {"method": "elicitation/create", "params":
         {"message": "Which branch?", "requestedSchema": {…}}}}`. Raises `InputRefused` where it
         cannot be asked."""
+        from toolcrib.core.link import LINK, InputRefused
+
         link = LINK.get()
         if link is None:
             raise InputRefused("whoever made this call cannot be asked")

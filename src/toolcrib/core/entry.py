@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.policy import ToolPolicy
@@ -16,7 +18,7 @@ Execute = Callable[[ToolContext], Awaitable[Any]]
 Places = Callable[[ToolPolicy], "tuple[Sandbox, ...]"]
 
 
-class Unavailable(NamedTuple):
+class Unavailable(msgspec.Struct, frozen=True):
     """Why a known tool cannot be called now, and since when."""
 
     reason: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -209,12 +210,17 @@ LongRecord = CallRecord | OpenRecord | StartRecord | CloseRecord | FactRecord
 """What a reader meets."""
 Record = LongRecord | OkRecord | BeginRecord | DoneRecord
 """What a writer writes; the short forms say the same with less."""
-_decode = msgspec.json.Decoder(Record).decode
+
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[Record]:
+    """Made when a trail is read for the first time: it takes long."""
+    return msgspec.json.Decoder(Record)
 
 
 def decode_record(line: bytes) -> LongRecord:
     """A record as it stands on the trail, in its long form."""
-    return whole(_decode(line))
+    return whole(_decoder().decode(line))
 
 
 encode_record = msgspec.json.Encoder().encode

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from itertools import chain, islice
 from math import isfinite, isinf
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import msgspec
 
 from toolcrib.errors import JsonError
+
+if TYPE_CHECKING:
+    from json import JSONDecodeError
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 64
 MAX_NODES = 100_000
 MAX_DIGITS = 4300
 
-_PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}").fullmatch
+_PLAIN_NAME = r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}"
 _from_json = msgspec.json.Decoder().decode
 _to_json = msgspec.json.Encoder().encode
 _type: Callable[[Any], object] = type
@@ -44,8 +47,13 @@ def parse(text: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
     text = _decoded(text) if isinstance(text, bytes) else _sized(text, max_bytes)
     if text.count("{") + text.count("[") > max_depth:
         _check_depth(text, max_depth)
+    import json
+
+    # Reading a very long integer takes quadratic time, and a process may have lifted CPython's
+    # limit; our own check costs a call per integer, so it is used only then.
+    decode = _decoder(not 0 < sys.get_int_max_str_digits() <= MAX_DIGITS)
     try:
-        value = _decoder()(text)
+        value = decode(text)
     except json.JSONDecodeError as error:
         raise _malformed(text, error) from None
     except _NoNumber as error:
@@ -224,7 +232,7 @@ def path_to(steps: Iterable[str | int]) -> str:
     for step in steps:
         if isinstance(step, int):
             text += f"[{step}]"
-        elif _PLAIN_NAME(step):
+        elif re.fullmatch(_PLAIN_NAME, step):
             text += f".{step}" if text else step
         else:
             text += f"[{shown(step)}]"
@@ -286,18 +294,17 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_decode = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float
-).decode
-_decode_counting = json.JSONDecoder(
-    object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float, parse_int=_int
-).decode
+@functools.cache
+def _decoder(counting: bool) -> Any:
+    """Made when the first text has to be looked at this closely: most programs never come here."""
+    import json
 
-
-def _decoder() -> Any:
-    # Reading a very long integer takes quadratic time, and a process may have lifted CPython's
-    # limit; our own check costs a call per integer, so it is used only then.
-    return _decode if 0 < sys.get_int_max_str_digits() <= MAX_DIGITS else _decode_counting
+    return json.JSONDecoder(
+        object_pairs_hook=_pairs,
+        parse_constant=_constant,
+        parse_float=_float,
+        parse_int=_int if counting else None,
+    ).decode
 
 
 def _decoded(data: bytes) -> str:
@@ -328,6 +335,8 @@ def _check_depth(text: str, max_depth: int) -> None:
 
 
 def _check_surrogates(value: Any) -> None:
+    import json
+
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -341,6 +350,8 @@ def _find_number(text: str, number: str) -> int:
 
 
 def _find_second_key(text: str) -> int:
+    import json
+
     objects: list[set[str]] = []
     for token in re.finditer(_BRACKETS, text, re.DOTALL):
         first = text[token.start()]
@@ -356,7 +367,7 @@ def _find_second_key(text: str) -> int:
     return 0
 
 
-def _malformed(text: str, error: json.JSONDecodeError) -> JsonError:
+def _malformed(text: str, error: JSONDecodeError) -> JsonError:
     if not text.strip():
         return JsonError("empty where JSON is expected. Send at least {}")
     if text.startswith("\ufeff"):

@@ -9,7 +9,7 @@ from toolcrib.errors import SpecError
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
 _WIRE = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
-_NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_WIRE = r"[^A-Za-z0-9_-]"
 _SEPARATORS = str.maketrans(".:-", "___")
 _LOOKS = str.maketrans("I10.:-", "llo___")
 
@@ -35,7 +35,7 @@ def wire_name(name: str) -> str:
     if _WIRE(name):
         return name
     tail = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{_NOT_WIRE.sub('_', name)[:55]}_{tail}"
+    return f"{re.sub(_NOT_WIRE, '_', name)[:55]}_{tail}"
 
 
 def look_alikes(name: str) -> tuple[str, str]:

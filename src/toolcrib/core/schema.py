@@ -47,8 +47,8 @@ _PATTERN_BYTES = 4 << 20
 _ALL_PATTERNS_BYTES = 16 << 20
 
 _DIALECT = r"https?://json-schema\.org/(draft-0[467]|draft/20(19-09|20-12))/schema#?"
-_REFERENCE = re.compile(rb'"\$(?:ref|dynamicRef|recursiveRef)":')
-_ONLY_THE_ENGINE_KNOWS = re.compile(rb'"(?:pattern(?:Properties)?|\$\w*(?:id|schema|[aA]nchor))":')
+_REFERENCE = rb'"\$(?:ref|dynamicRef|recursiveRef)":'
+_ONLY_THE_ENGINE_KNOWS = rb'"(?:pattern(?:Properties)?|\$\w*(?:id|schema|[aA]nchor))":'
 _NOT_LINEAR = r"\(\?<?[=!]|\\[1-9]|\\k<|\(\?P="
 
 
@@ -147,8 +147,8 @@ def admit(schema: Mapping[str, Any], *, where: str = "input_schema", trusted: bo
         _refuse(where, (), what, "Shorten or split it")
     root = msgspec.json.decode(data)
     _check_meaning(root, where)
-    referring = _REFERENCE.search(data)
-    if referring or _ONLY_THE_ENGINE_KNOWS.search(data):
+    referring = re.search(_REFERENCE, data)
+    if referring or re.search(_ONLY_THE_ENGINE_KNOWS, data):
         graph = Graph(root)
         if referring:
             _check_references(graph, where, MAX_EXPANSION * scale)

@@ -36,9 +36,9 @@ _LONGEST = 100 * 365.25 * 86_400.0
 _LARGEST = 2**63 - 1
 _MOST = 1_000_000_000
 
-_TERM = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,9})?)([A-Za-z]{1,3})")
-_BARE = re.compile(r"[0-9]{1,30}(?:\.[0-9]{1,9})?").fullmatch
-_RATE = re.compile(r"([0-9]{1,18}) ?/ ?([0-9A-Za-z.]{1,40})").fullmatch
+_TERM = r"([0-9]{1,30}(?:\.[0-9]{1,9})?)([A-Za-z]{1,3})"
+_BARE = r"[0-9]{1,30}(?:\.[0-9]{1,9})?"
+_RATE = r"([0-9]{1,18}) ?/ ?([0-9A-Za-z.]{1,40})"
 
 _DURATIONS = 'Write a number with a unit, such as "250ms", "30s", "5m", "1h30m" or "2d"'
 _SIZES = 'Write a number with a unit, such as "64kB", "10MB" or "1GiB"'
@@ -85,7 +85,7 @@ def rate(value: str) -> Rate:
     """A `Rate` from `"60/min"`, `"5/s"` or `"10/15m"`."""
     if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"a rate needs its time: {shown(value)}. {_RATES}")
-    match = _RATE(value.strip())
+    match = re.fullmatch(_RATE, value.strip())
     if match is None:
         raise ValueError(f"{shown(value)} is not a rate. {_RATES}")
     count, per = int(match[1]), match[2]
@@ -141,10 +141,10 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str | None:
 
 def _parse_duration(text: str) -> float:
     trimmed = text.strip()
-    if _BARE(trimmed):
+    if re.fullmatch(_BARE, trimmed):
         raise ValueError(f'{shown(text)} has no unit: did you mean "{trimmed}s"? {_DURATIONS}')
     total, end, last = 0.0, 0, math.inf
-    for match in _TERM.finditer(trimmed):
+    for match in re.finditer(_TERM, trimmed):
         scale = _SECONDS.get(match[2])
         if match.start() != end or scale is None or scale >= last:
             break
@@ -157,9 +157,9 @@ def _parse_duration(text: str) -> float:
 
 def _parse_size(text: str) -> float:
     trimmed = text.strip().replace(" ", "", 1)
-    if _BARE(trimmed):
+    if re.fullmatch(_BARE, trimmed):
         raise ValueError(f'{shown(text)} has no unit: did you mean "{trimmed}B"? {_SIZES}')
-    match = _TERM.fullmatch(trimmed)
+    match = re.fullmatch(_TERM, trimmed)
     if match is None:
         raise ValueError(f"{shown(text)} is not a size. {_SIZES}")
     scale = _BYTES.get(match[2])

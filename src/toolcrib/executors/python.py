@@ -7,12 +7,15 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Execute
 from toolcrib.executors.streams import drain, drain_async
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class Callee(Protocol):
@@ -82,7 +85,9 @@ class PythonExecutor:
     def _start(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="toolcrib")
+                from concurrent import futures
+
+                self._pool = futures.ThreadPoolExecutor(self.threads, thread_name_prefix="toolcrib")
             return self._pool
 
     def close(self) -> None:

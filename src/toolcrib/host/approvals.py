@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from toolcrib.approvals.inbox import Fate, Inbox
-from toolcrib.approvals.rendering import PastCall
-from toolcrib.core.approval import ApprovalRequest, Grant
-from toolcrib.core.problems import Problem
 from toolcrib.errors import ConfigError, ToolcribError
-from toolcrib.host.history import CallSummary, History, Wanted
 
 if TYPE_CHECKING:
+    from toolcrib.approvals.inbox import Fate, Inbox
+    from toolcrib.approvals.rendering import PastCall
+    from toolcrib.core.approval import ApprovalRequest, Grant
+    from toolcrib.core.problems import Problem
+    from toolcrib.host.history import CallSummary
     from toolcrib.host.host import ToolHost
 
-_Requests = list[ApprovalRequest]
-_Fates = list[Fate]
-_Grants = list[Grant]
-_Past = list[PastCall]
+    _Requests = list[ApprovalRequest]
+    _Fates = list[Fate]
+    _Grants = list[Grant]
+    _Past = list[PastCall]
 
 LOOKED_AT = 1000
 """Newest calls of a principal among which those of one session are looked for."""
@@ -42,9 +42,11 @@ class UnfitArguments(ConfigError, ValueError):
 class Approvals:
     """What waits for a person, and what is remembered of the answers."""
 
-    def __init__(self, inbox: Callable[[], Awaitable[Inbox]], host: ToolHost) -> None:
-        self._inbox = inbox
+    def __init__(self, host: ToolHost) -> None:
         self._host = host
+
+    async def _inbox(self) -> Inbox:
+        return (await self._host.start()).inbox
 
     async def list(self, *, state: Any = "pending") -> _Requests:
         """The requests in a state, those that expire first in front."""
@@ -79,6 +81,8 @@ class Approvals:
 
     async def decide_many(self, ids: Iterable[str], **answer: Any) -> _Fates:
         """Give several requests the same answer; each one's fate is told."""
+        from toolcrib.approvals.inbox import Fate
+
         if answer.get("arguments") is None:
             return await (await self._inbox()).decide_many(ids, **answer)
         fates: _Fates = []
@@ -102,6 +106,8 @@ class Approvals:
     def _unfit(self, request: ApprovalRequest, arguments: Any) -> Sequence[Problem]:
         """What today's tool says of the arguments; nothing when it is not here or has changed: the
         call that waits is checked once more before it runs."""
+        from toolcrib.core.problems import Problem
+
         host = self._host
         session = host.callers.sessions.get(request.session or "")
         profile = host.callers.profile(request.profile)
@@ -121,6 +127,8 @@ class Approvals:
 
     async def past(self, request: ApprovalRequest, *, limit: int = 3) -> _Past:
         """The last calls before a request: of its session, or of its principal without one."""
+        from toolcrib.host.history import History, Wanted
+
         store = (await self._host.start()).store
         await store.flush()
         wanted = Wanted(principal=request.principal)
@@ -153,6 +161,8 @@ def _words(problem: Problem) -> str:
 
 
 def _past(call: CallSummary) -> PastCall:
+    from toolcrib.approvals.rendering import PastCall
+
     ending = call.status or "open"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(call.time))
     return PastCall(call.tool, f"{ending}, {call.reason}" if call.reason else ending, when)

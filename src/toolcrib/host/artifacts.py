@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import NamedTuple
+
+import msgspec
 
 from toolcrib.errors import NotFound
 
 
-class Artifact(NamedTuple):
+class Artifact(msgspec.Struct, frozen=True):
     """A whole output, as text."""
 
     call_id: str

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.protocols import Exporter, Provider, Sandbox, Workshop
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.host.plugins import Registrar
 from toolcrib.tools.paths import PathsPolicy
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Exporter, Provider, Sandbox, Workshop
+
 
 TEMPLATES = {
     "fetch": "toolcrib.tools.fetch",

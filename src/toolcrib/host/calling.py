@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.context import ToolContext
-from toolcrib.core.decision import Explanation
 from toolcrib.core.entry import Entry
 from toolcrib.core.principal import Principal
 from toolcrib.core.result import ToolResult
 from toolcrib.errors import Denial, HostStopped, StoreError
 from toolcrib.host.session import Session
 from toolcrib.host.strays import slip, stray, unexplained, unreachable
-from toolcrib.pipeline.explain import explain
 from toolcrib.pipeline.plan import Plan
 
 if TYPE_CHECKING:
+    from toolcrib.core.decision import Explanation
     from toolcrib.host.host import ToolHost
 
 
@@ -113,6 +112,8 @@ class Calling:
         session: Session | str | None,
     ) -> Explanation:
         """What would happen to such a call, and why."""
+        from toolcrib.pipeline.explain import explain
+
         host = self._host
         who, chosen, held, problem, reason = host.callers.resolve(principal, profile, session)
         if problem is not None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from toolcrib.catalog.decorator import Definition, define
 from toolcrib.catalog.signature import Signature, describe
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import ToolPolicy
-from toolcrib.core.protocols import Binder, Executor, Sandbox
 from toolcrib.core.schema import admit, fill_defaults
 from toolcrib.core.spec import ToolScope, ToolSpec, ToolTemplate
 from toolcrib.core.units import did_you_mean
@@ -27,10 +28,14 @@ from toolcrib.host.kinds import BUILTIN
 from toolcrib.host.tool import Tool
 from toolcrib.host.workshop import Own, Sandboxes, Workshop
 
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Binder, Executor, Sandbox
+
+
 _log = logging.getLogger("toolcrib")
 
 
-class _Read(NamedTuple):
+class _Read(msgspec.Struct, frozen=True):
     """A function, read once."""
 
     signature: Signature

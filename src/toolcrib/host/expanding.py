@@ -15,7 +15,6 @@ from toolcrib.core.settings import HostConfig
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import ConfigError, Denial, ToolcribError, ToolFailure
 from toolcrib.host.items import entries_of
-from toolcrib.host.provider_settings import ProviderSettings
 from toolcrib.host.sources import Source
 from toolcrib.host.workshop import Sandboxes, Workshop
 
@@ -92,6 +91,8 @@ def placed(error: ConfigError, item: Mapping[str, Any]) -> ConfigError:
 
 
 def _source(host: ToolHost, item: Mapping[str, Any], loader: RemoteLoader) -> Source:
+    from toolcrib.host.provider_settings import ProviderSettings
+
     settings = {k: v for k, v in item.items() if k not in ("source", "base", "lines", "enabled")}
     where = str(item.get("source") or item["load"])
 

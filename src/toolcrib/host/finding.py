@@ -8,10 +8,6 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from toolcrib.catalog.catalog import Change
-from toolcrib.catalog.index import Index
-from toolcrib.catalog.ranking import Seen, ranked
-from toolcrib.catalog.words import query_words, weights
 from toolcrib.core.policy import NoPolicy
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Profile
@@ -20,6 +16,9 @@ from toolcrib.host.tool import Tool
 from toolcrib.pipeline.gates import may_reach
 
 if TYPE_CHECKING:
+    from toolcrib.catalog.catalog import Change
+    from toolcrib.catalog.index import Index
+    from toolcrib.catalog.ranking import Seen
     from toolcrib.core.entry import Entry
     from toolcrib.host.host import ToolHost
     from toolcrib.host.session import Session
@@ -34,6 +33,8 @@ class Sight:
     """Which tools of the index callers of one standing may know of, learnt step by step."""
 
     def __init__(self, reaches: Callable[[str], bool]) -> None:
+        from toolcrib.catalog.ranking import Seen
+
         self.stale: set[int] = set()
         """Numbers whose tools have changed since they were looked at."""
         self._reaches = reaches
@@ -49,6 +50,8 @@ class Sight:
 
     def seen(self, index: Index) -> Seen:
         """What is seen now."""
+        from toolcrib.catalog.ranking import Seen
+
         while self.learn(index):
             pass
         changed = len(self._seen.row) != len(self._row)
@@ -90,6 +93,9 @@ class Finding:
     ) -> list[tuple[float, Tool]]:
         """The tools that the caller may call and that fit the words, the best first, each with its
         score. Raises ValueError for a query without words, NotFound for a session that is none."""
+        from toolcrib.catalog.ranking import ranked
+        from toolcrib.catalog.words import query_words
+
         words = query_words(query)
         who, name, held = self._resolved(principal, profile, session)
         if who is None:
@@ -153,6 +159,8 @@ class Finding:
     # The index.
 
     def _grow(self) -> Iterator[None]:
+        from toolcrib.catalog.index import Index
+
         self._growing = index = Index()
         try:
             entries = self._host.catalog.snapshot()
@@ -214,6 +222,9 @@ class Finding:
     ) -> tuple[Seen, dict[str, dict[str, int]]]:
         """What the caller sees of the index, and what it sees beside it: a session's own tools,
         and other versions than the newest."""
+        from toolcrib.catalog.ranking import Seen
+        from toolcrib.catalog.words import weights
+
         seen = self._sight(who, rules).seen(index)
         own = set[str]() if session is None else set(session.entries)
         versions = set(rules.versions) if rules is not None else set[str]()

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.catalog.catalog import Catalog, Change
 from toolcrib.core.clock import SYSTEM, Clock
@@ -16,15 +16,6 @@ from toolcrib.core.decision import Explanation
 from toolcrib.core.entry import Entry
 from toolcrib.core.events import Event
 from toolcrib.core.principal import Principal
-from toolcrib.core.protocols import (
-    Approver,
-    Executor,
-    Exporter,
-    Extension,
-    Gate,
-    Provider,
-    Store,
-)
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostConfig, HostSettings
 from toolcrib.core.spec import ToolSpec
@@ -42,8 +33,6 @@ from toolcrib.host.own_files import OwnFiles
 from toolcrib.host.parts import DEFAULT_STORE, Parts, start_parts
 from toolcrib.host.planner import Planner
 from toolcrib.host.plugins import Registrar
-from toolcrib.host.probing import stop_probing, try_sandboxes
-from toolcrib.host.provider_settings import ProviderSettings
 from toolcrib.host.search_tools import SearchTools
 from toolcrib.host.session import Session
 from toolcrib.host.sources import Source, Sources
@@ -52,6 +41,17 @@ from toolcrib.host.workshop import Sandboxes
 from toolcrib.observe.bus import Bus
 from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import (
+        Approver,
+        Executor,
+        Exporter,
+        Extension,
+        Gate,
+        Provider,
+        Store,
+    )
 
 
 class ToolHost:
@@ -81,7 +81,7 @@ class ToolHost:
         self.bus = Bus()
         self.metrics = Metrics(tools=self.catalog.__len__, exporters=self.bus.counts)
         self.artifacts = Artifacts()
-        self.approvals = Approvals(self._ready_inbox, self)
+        self.approvals = Approvals(self)
         self.redactor = Redactor()
         self._config_source = config
         self._config = HostConfig()
@@ -254,9 +254,7 @@ class ToolHost:
     async def add_provider(self, name: str, factory: Callable[[], Provider]) -> None:
         """Keep a provider alive beside those of the configuration; `factory()` builds it, again
         after each time it went down. Its first attempt has ended when this returns."""
-        shop = self._entries.workshop(None)
-        made = Source(name, "own", {}, ProviderSettings(), lambda *_: factory(), shop, "code", {})
-        self.sources.add(made)
+        self.sources.bring(name, factory, self._entries.workshop(None))
         await self.start()
         await self.sources.renew()
         await self.sources.settle(self.settings.ready)
@@ -454,6 +452,8 @@ class ToolHost:
     def _probe(self) -> None:
         """Find out in the background which sandboxes can be used here."""
         if any(entry.sandboxes for entry in self.catalog.snapshot().values()):
+            from toolcrib.host.probing import try_sandboxes
+
             going = [task for task in self._probing if not task.done()]
             self._probing = [*going, asyncio.ensure_future(try_sandboxes(self.catalog))]
 
@@ -471,14 +471,13 @@ class ToolHost:
                 await session.close()
             await self.sources.stop()
             for probing in self._probing:
+                from toolcrib.host.probing import stop_probing
+
                 await stop_probing(probing)
             await self._entries.close()
         finally:
             self._closed = True
             await parts.close()
-
-    async def _ready_inbox(self) -> Any:
-        return (await self.start()).inbox
 
     async def events(self, after: str | None = None) -> AsyncIterator[Event]:
         """Events as they happen; with `after`, first those on the trail behind that event id."""

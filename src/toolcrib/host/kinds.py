@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from toolcrib.core.protocols import Executor
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Executor
 
 
 def _shell() -> Executor:

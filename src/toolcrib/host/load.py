@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib.core.entry import Entry
-from toolcrib.core.protocols import Exporter, Extension
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
 from toolcrib.host.config.reading import conceal
 from toolcrib.host.expanding import expand, placed
 from toolcrib.host.items import OWNED, entries_of, unknown
-from toolcrib.host.mentions import check_mentions
-from toolcrib.host.misfits import misfits
 from toolcrib.host.plugins import load_plugins
-from toolcrib.host.provider_settings import ProviderSettings
-from toolcrib.host.sources import Source
 from toolcrib.host.workshop import Sandboxes, Workshop, build_sandboxes
 
 if TYPE_CHECKING:
+    from toolcrib.core.protocols import Exporter, Extension
     from toolcrib.host.host import ToolHost
+    from toolcrib.host.sources import Source
 
 
 def read_config(source: Any) -> HostConfig:
@@ -45,6 +42,8 @@ def load_into(host: ToolHost, config: HostConfig) -> None:
 
     Nothing changes unless everything is right: mistakes are raised together, before the swap.
     """
+    from toolcrib.host.mentions import check_mentions
+
     mistakes: list[ConfigError] = []
     own = host.own_files
     own.note_config(config)
@@ -132,6 +131,11 @@ def _sources(
     host: ToolHost, config: HostConfig, sandboxes: Sandboxes, mistakes: list[ConfigError]
 ) -> list[Source]:
     """The providers that the configuration names, built once to find mistakes; none is started."""
+    if not config.providers:
+        return []
+    from toolcrib.host.provider_settings import ProviderSettings
+    from toolcrib.host.sources import Source
+
     made: list[Source] = []
     boxes = config.sandboxes.items()
     plain = {name: {k: v for k, v in box.items() if k != "place"} for name, box in boxes}
@@ -170,6 +174,10 @@ def _wrappers(
     host: ToolHost, config: HostConfig, mistakes: list[ConfigError]
 ) -> tuple[list[Extension], list[Exporter]]:
     """The extensions and exporters that the configuration names."""
+    if not (config.extensions or config.exporters):
+        return [], []
+    from toolcrib.host.misfits import misfits
+
     extensions: list[Extension] = []
     exporters: list[Exporter] = []
     for what, items, known, made in (

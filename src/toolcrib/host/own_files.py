@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.protocols import Store
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
-from toolcrib.host.provider_settings import trust_of
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Store
+
 
 STATE = ".toolcrib"
 """The folder in which the command line keeps the store of a configuration beside it."""
@@ -131,6 +133,8 @@ class OwnFiles:
 
 def _pinned(provider: Mapping[str, Any]) -> bool:
     """Whether the lock has a say in a provider's tools."""
+    from toolcrib.host.provider_settings import trust_of
+
     try:
         return trust_of(str(provider.get("type")), provider.get("trust")) != "off"
     except ConfigError:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from toolcrib.catalog.catalog import Catalog, Change
 from toolcrib.core.clock import Clock
 from toolcrib.core.entry import Entry
 from toolcrib.core.profile import Profile
-from toolcrib.core.protocols import Extension, Gate
 from toolcrib.core.settings import HostSettings
 from toolcrib.core.spec import ToolSpec
 from toolcrib.host.search_tools import SearchTools
@@ -18,6 +18,10 @@ from toolcrib.observe.metrics import Metrics
 from toolcrib.observe.redact import Redactor
 from toolcrib.pipeline.limits import Limits
 from toolcrib.pipeline.plan import Plan
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Extension, Gate
+
 
 MOST = 20_480
 """Plans kept for one profile; the oldest make room."""

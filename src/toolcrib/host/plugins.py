@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolcrib.core.canonical import digest_bytes
 from toolcrib.core.policy import ToolPolicy
-from toolcrib.core.protocols import Executor, Exporter, Extension, Provider, Sandbox, Store
 from toolcrib.core.spec import ToolTemplate
 from toolcrib.core.units import did_you_mean
 from toolcrib.errors import ConfigError, NameTaken, SpecError, ToolcribError
 from toolcrib.host.kinds import BUILTIN
 from toolcrib.host.modules import load_module
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Executor, Exporter, Extension, Provider, Sandbox, Store
+
 
 GROUP = "toolcrib.plugins"
 
@@ -167,7 +172,7 @@ class Registrar:
         )
 
 
-class Plugin(NamedTuple):
+class Plugin(msgspec.Struct, frozen=True):
     """One plug-in, installed or beside the configuration."""
 
     name: str

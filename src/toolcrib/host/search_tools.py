@@ -9,7 +9,6 @@ the whole pipeline.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -206,6 +205,8 @@ def _short(spec: ToolSpec, unavailable: str | None, score: float) -> dict[str, A
 
 def _tokens(spec: ToolSpec) -> int:
     """Roughly, what a model pays to be shown a tool."""
+    import json
+
     schema = json.dumps(spec.input_schema, default=lambda value: dict(value))
     return (len(spec.name) + len(spec.description) + len(schema)) // _LETTERS + 1
 

@@ -5,29 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from toolcrib.core.entry import Entry
-from toolcrib.core.link import Relay
-from toolcrib.core.protocols import Provider
 from toolcrib.errors import ConfigError, NameTaken, NotFound, ToolcribError
-from toolcrib.host.provider_settings import (
-    ProviderSettings,
-    ProviderStatus,
-    TrustMode,
-    trust_of,
-)
-from toolcrib.host.publishing import Publish, Publisher
-from toolcrib.host.supervisor import Supervisor
-from toolcrib.host.trust.trust import Trust
-from toolcrib.host.workshop import Workshop
 
 if TYPE_CHECKING:
+    from toolcrib.core.link import Relay
+    from toolcrib.core.protocols import Provider
     from toolcrib.host.host import ToolHost
+    from toolcrib.host.provider_settings import ProviderSettings, ProviderStatus, TrustMode
+    from toolcrib.host.publishing import Publish
+    from toolcrib.host.supervisor import Supervisor
     from toolcrib.host.trust.keeper import Keeper
+    from toolcrib.host.trust.trust import Trust
+    from toolcrib.host.workshop import Workshop
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -49,6 +45,8 @@ class Source(msgspec.Struct, frozen=True):
     @property
     def trust(self) -> TrustMode:
         """What is believed of the tools it lists."""
+        from toolcrib.host.provider_settings import trust_of
+
         return trust_of(self.type, self.alive.trust)
 
     def build(self) -> Provider:
@@ -84,7 +82,15 @@ class Sources:
         """Those that the program brought itself; a new configuration leaves them alone."""
         self._running: dict[str, tuple[Source, Supervisor]] = {}
         self._settled = False
-        self.trust = Trust(host)
+        self._began = False
+        """Whether there was ever one."""
+
+    @cached_property
+    def trust(self) -> Trust:
+        """What is trusted of their tools."""
+        from toolcrib.host.trust.trust import Trust
+
+        return Trust(self._host)
 
     @property
     def pending(self) -> bool:
@@ -95,6 +101,13 @@ class Sources:
     def wanted(self) -> bool:
         """Whether there are any to start."""
         return bool(self._wanted or self._added)
+
+    def bring(self, name: str, factory: Callable[[], Provider], workshop: Workshop) -> None:
+        """One more that a program brings itself. Raises `NameTaken`."""
+        from toolcrib.host.provider_settings import ProviderSettings
+
+        alive = ProviderSettings()
+        self.add(Source(name, "own", {}, alive, lambda *_: factory(), workshop, "code", {}))
 
     def add(self, source: Source) -> None:
         """One more, whatever the configuration says. Raises `NameTaken`."""
@@ -110,6 +123,9 @@ class Sources:
     async def renew(self) -> None:
         """Stop what is not wanted any more, leave alone what is unchanged, start the rest."""
         wanted = {source.name: source for source in self._wanted} | self._added
+        self._began = self._began or bool(wanted)
+        if not self._began:
+            return
         gone = [
             name
             for name, (source, _) in self._running.items()
@@ -135,6 +151,9 @@ class Sources:
                 self._running[name][1].republish()
 
     def _supervisor(self, source: Source) -> Supervisor:
+        from toolcrib.host.publishing import Publisher
+        from toolcrib.host.supervisor import Supervisor
+
         host = self._host
         publish: Publish = Publisher(host.catalog)
         if source.trust != "off":
@@ -188,7 +207,8 @@ class Sources:
 
     async def stop(self) -> None:
         """Let go of all of them; their tools leave the catalog with the host."""
-        await self.trust.stop()
+        if self._began:
+            await self.trust.stop()
         running, self._running = self._running, {}
         await asyncio.gather(*(s.stop(withdraw=False) for _, s in running.values()))
 

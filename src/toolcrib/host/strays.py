@@ -72,7 +72,7 @@ def unreachable(reason: str, message: str | None, call_id: str | None) -> ToolRe
     return ToolResult(call_id=call_id or "", status=row.status, error=failure)
 
 
-_CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}").fullmatch
+_CALL_ID = r"[A-Za-z0-9_.:-]{1,128}"
 
 
 def slip(name: object, principal: object, timeout: object, call_id: object) -> str | None:
@@ -83,6 +83,8 @@ def slip(name: object, principal: object, timeout: object, call_id: object) -> s
         return f"principal is a name or a Principal, not {type(principal).__name__}"
     if timeout is not None and (not isinstance(timeout, int | float) or not timeout > 0):
         return f"timeout is a number of seconds above 0, not {timeout!r}"
-    if call_id is not None and (not isinstance(call_id, str) or not _CALL_ID(call_id)):
+    if call_id is not None and (
+        not isinstance(call_id, str) or not re.fullmatch(_CALL_ID, call_id)
+    ):
         return f"call_id is 1 to 128 letters, digits and _ . : -, not {ascii(call_id)[:80]}"
     return None

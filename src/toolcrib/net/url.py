@@ -15,9 +15,9 @@ _PORTS = {"http": 80, "https": 443}
 _URL = r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<place>[^/?#]*)(?P<rest>.*)"
 # Spaces, control characters, and what readers disagree about: a backslash is a slash to some.
 _NEVER = r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ud800-\udfff\ufeff]"
-_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?").fullmatch
-_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*").fullmatch
-_PORT = re.compile(r"[0-9]{1,5}").fullmatch
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NUMBER = r"[0-9]+|0[xX][0-9A-Fa-f]*"
+_PORT = r"[0-9]{1,5}"
 _KEPT = "!$&'()*+,;=:@/%~-._"
 
 
@@ -87,7 +87,7 @@ def parse_host(text: str) -> str:
         text = _ascii(text)
     text = text.lower()
     labels = text.removesuffix(".").split(".")
-    if _NUMBER(labels[-1]):
+    if re.fullmatch(_NUMBER, labels[-1]):
         # A trailing dot makes no address, and leading zeros are octal to some.
         try:
             return str(IPv4Address(text))
@@ -96,7 +96,7 @@ def parse_host(text: str) -> str:
                 "its host is a number that readers understand differently; "
                 "write a name, or an address such as 192.0.2.7"
             ) from None
-    if len(text) > 254 or not all(map(_LABEL, labels)):
+    if len(text) > 254 or not all(re.fullmatch(_LABEL, label) for label in labels):
         raise ValueError("its host is not a name")
     return ".".join(labels)
 
@@ -108,7 +108,7 @@ def _place(text: str, place: str, scheme: str) -> tuple[str, int]:
     if not place.endswith("]"):
         before, colon, number = place.rpartition(":")
         host = before if colon else number
-    if colon and (not _PORT(number) or not 0 < int(number) < 65536):
+    if colon and (not re.fullmatch(_PORT, number) or not 0 < int(number) < 65536):
         _refuse(text, "its port is not a number from 1 to 65535")
     if not host:
         _refuse(text, "it names no host")

@@ -8,11 +8,14 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from toolcrib.core.events import Event
-from toolcrib.core.protocols import Exporter
 from toolcrib.observe.lane import Complaints, ExporterCounts, Lane
 from toolcrib.observe.redact import Redactor
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Exporter
 
 
 class Subscription:

@@ -8,11 +8,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.core.events import Event
-from toolcrib.core.protocols import Exporter
 from toolcrib.observe.redact import Redactor
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Exporter
+
 
 QUEUE = 10_000
 """Events an exporter may be behind before the oldest are dropped."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -193,7 +194,7 @@ class Redactor:
                     spans += (match.span(known.groups) for match in known.finditer(text))
                     break
         if "=" in text:
-            for match in ASSIGNED.finditer(text):
+            for match in re.finditer(ASSIGNED, text):
                 if self.hides(match[1] or match[2]):
                     spans.append(match.span(3))
         return _cover(text, spans) if spans else text

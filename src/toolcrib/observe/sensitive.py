@@ -100,6 +100,15 @@ def _base64_cores(data: bytes) -> Iterable[str]:
             yield encode(b"\0" * shift + data).decode()[cut:whole]
 
 
+def _in_json(text: str, *, ascii: bool = True) -> str:
+    """What stands between the quotes."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return text
+    import json
+
+    return json.dumps(text, ensure_ascii=ascii)[1:-1]
+
+
 _IN_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _IN_QUOTES = str.maketrans({'"': "&quot;", "'": "&#x27;"})
 
@@ -107,7 +116,6 @@ _IN_QUOTES = str.maketrans({'"': "&quot;", "'": "&#x27;"})
 def forms_of(secret: str) -> set[str]:
     """The spellings in which a secret travels: raw, escaped, URL-encoded, hex, base64."""
     # Imported here: a host without secrets needs none of it.
-    import json
     import urllib.parse
 
     data = secret.encode("utf-8", "surrogatepass")
@@ -117,14 +125,14 @@ def forms_of(secret: str) -> set[str]:
         urllib.parse.quote_plus(data),
         "".join(f"%{byte:02X}" for byte in data),
     }
-    escaped = json.dumps(secret)[1:-1]
+    escaped = _in_json(secret)
     forms = {
         secret,
         secret.strip(),
         escaped,
         escaped.replace("/", "\\/"),
-        json.dumps(escaped)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
+        _in_json(escaped),
+        _in_json(secret, ascii=False),
         repr(secret)[1:-1],
         ascii(secret)[1:-1],
         secret.translate(_IN_HTML | _IN_QUOTES),
@@ -186,5 +194,5 @@ its own alphabet, so that hostile text cannot make the search quadratic."""
 SHORTEST_SHAPE = 11
 """No text with fewer characters holds one of these."""
 
-ASSIGNED = re.compile(r"""(?:[?&]([\w.-]{1,64})|(?<!\w)([A-Z][A-Z0-9_]{2,63}))=([^\s&#"'<>]{4,})""")
+ASSIGNED = r"""(?:[?&]([\w.-]{1,64})|(?<!\w)([A-Z][A-Z0-9_]{2,63}))=([^\s&#"'<>]{4,})"""
 """`?key=value` of a URL and `KEY=value` of an environment: name, name, value."""

@@ -12,15 +12,18 @@ import time
 from collections import deque
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
 from toolcrib.core.chain import START, Anchor, Block, seal
 from toolcrib.core.events import Event, FactRecord, Record, events_of
 from toolcrib.core.ledger import LedgerStep
-from toolcrib.core.protocols import Store
 from toolcrib.errors import StoreError
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Store
+
 
 ANCHOR_RECORDS = 64
 ANCHOR_SECONDS = 10.0

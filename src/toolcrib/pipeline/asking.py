@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -116,7 +116,7 @@ class Asking:
         now = self._clock.time()
         effects = plan.spec.effects
         return ApprovalRequest(
-            id=f"a{secrets.token_hex(6)}",
+            id=f"a{os.urandom(6).hex()}",
             call_id=flight.call_id,
             key=binding_key(
                 digest=plan.spec.digest,

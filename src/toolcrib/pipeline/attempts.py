@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import traceback
 from collections.abc import Callable
 from time import monotonic
@@ -130,6 +129,8 @@ def _again(plan: Plan, value: Any, policy: RetryPolicy, flight: Flight) -> bool:
 
 
 def _pause(policy: RetryPolicy, attempt: int, value: ToolResult) -> float:
+    import random
+
     told = value.error.retry_after if value.error is not None else None
     pause = min(policy.backoff * 2.0 ** (attempt - 1), policy.max_backoff)
     pause *= 1.0 + policy.jitter * (random.random() * 2.0 - 1.0)  # noqa: S311 - spreads load only

@@ -31,9 +31,6 @@ class _Half(msgspec.Struct, array_like=True, gc=False):
     call_id: str
 
 
-_decode = msgspec.json.Decoder(_Half).decode
-
-
 class Begun:
     """Reads one run's trail, and on from there when asked again."""
 
@@ -57,7 +54,7 @@ class Begun:
 
     def _take(self, line: bytes) -> None:
         try:
-            half = _decode(line)
+            half = msgspec.json.decode(line, type=_Half)
         except msgspec.DecodeError:
             return  # somebody edited the trail: verifying it says more
         if half.tag in ("begin", "open"):

@@ -164,10 +164,8 @@ def _host_in(hosts: Any) -> Holds:
     return holds
 
 
-_BARE = re.compile(
-    r"[A-Za-z0-9.-]+(:[0-9]+)?([/?#].*)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?([/?#].*)?"
-).fullmatch
-_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+").fullmatch
+_BARE = r"[A-Za-z0-9.-]+(:[0-9]+)?([/?#].*)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?([/?#].*)?"
+_HOST = r"[a-z0-9._-]+|[0-9a-f:.]+"
 
 
 def _host(value: Any) -> str | None:
@@ -175,14 +173,14 @@ def _host(value: Any) -> str | None:
     if not isinstance(value, str) or any(c in value for c in "\\\0\t\r\n ") or not value:
         return None
     try:
-        if "://" not in value and not _BARE(value):
+        if "://" not in value and not re.fullmatch(_BARE, value):
             return None
         parts = urlsplit(value if "://" in value else f"//{value}")
         if parts.username is not None or parts.password is not None:
             return None
         _ = parts.port  # raises when it is none
         host = parts.hostname.rstrip(".").lower() if parts.hostname else ""
-        return host if _HOST(host) else None
+        return host if re.fullmatch(_HOST, host) else None
     except ValueError:
         return None
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Execute
-from toolcrib.core.protocols import Extension
 from toolcrib.core.result import ToolResult
 from toolcrib.errors import Denial
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Extension
+
 
 _log = logging.getLogger("toolcrib")
 

@@ -7,14 +7,15 @@ function of the context. `explain` and the real call walk the same checks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.decision import ABSTAIN, ALLOW, RANK, Decision
 from toolcrib.core.policy import ToolPolicy
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import Match, Profile, Rule, When
-from toolcrib.core.protocols import Gate
 from toolcrib.core.spec import ToolSpec
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.pipeline.constraints import compile_constraint, describe, reason_of
@@ -22,10 +23,11 @@ from toolcrib.pipeline.patterns import any_glob
 from toolcrib.reasons import is_reason
 
 if TYPE_CHECKING:
+    from toolcrib.core.protocols import Gate
     from toolcrib.pipeline.plan import Plan
 
 
-class Check(NamedTuple):
+class Check(msgspec.Struct, frozen=True):
     """One gate, compiled."""
 
     name: str
@@ -70,7 +72,7 @@ def who_matches(when: When, who: Principal) -> bool:
     )
 
 
-class _Compiled(NamedTuple):
+class _Compiled(msgspec.Struct, frozen=True):
     rule: Rule
     decision: Decision
     tests: tuple[Callable[[ToolContext], bool], ...]
@@ -85,18 +87,19 @@ def profile_check(profile: Profile, spec: ToolSpec) -> Check:
     def test(ctx: ToolContext) -> Decision:
         said: list[Decision] = []
         missed: Decision | None = None
-        for rule, decision, tests in rules:
+        for compiled in rules:
+            rule = compiled.rule
             when = rule.when
             if when is None:
-                said.append(decision)
+                said.append(compiled.decision)
             elif not who_matches(when, ctx.principal):
                 if rule.verdict == "allow":
                     missed = missed or _missed_role(rule, when)
-            elif (failed := _first_failed(tests, ctx)) is not None:
+            elif (failed := _first_failed(compiled.tests, ctx)) is not None:
                 if rule.verdict == "allow":
                     missed = _missed_argument(rule, when, failed)
             else:
-                said.append(decision)
+                said.append(compiled.decision)
         return _settle(profile, said, missed)
 
     return Check("profile", None, test, of_caller=True)

@@ -8,7 +8,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from toolcrib.core.decision import Decision
 from toolcrib.core.profile import Limit, Rate
@@ -19,7 +21,7 @@ Clock = Callable[[], float]
 _GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-class Refusal(NamedTuple):
+class Refusal(msgspec.Struct, frozen=True):
     """Why a limit refuses, and when to come back."""
 
     decision: Decision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.canonical import digest
 from toolcrib.core.context import ToolContext
@@ -13,7 +13,6 @@ from toolcrib.core.entry import Entry, Execute
 from toolcrib.core.policy import NoPolicy, ToolPolicy
 from toolcrib.core.principal import Principal
 from toolcrib.core.profile import ApprovalRules, Limit, Profile
-from toolcrib.core.protocols import Extension, Gate
 from toolcrib.core.schema import Validator, compile_schema
 from toolcrib.core.settings import HostSettings
 from toolcrib.core.spec import ToolSpec
@@ -37,6 +36,10 @@ from toolcrib.pipeline.limits import Limits, Meter, applies, meter_key
 from toolcrib.pipeline.parts import Counter, Hider
 from toolcrib.pipeline.quick import NUMBERS, only, plain_outputs
 from toolcrib.pipeline.seat import Seat, settle
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import Extension, Gate
+
 
 NAMED_ONLY = "landlock"
 """The sandbox type that is used only where a profile names it: it leaves more in reach."""
@@ -332,9 +335,9 @@ def _unsafe(entry: Entry, profile: Profile, policy: ToolPolicy | None) -> Decisi
 def _outage(entry: Entry, missing: Sequence[str]) -> Decision | None:
     if missing:
         return Decision.deny("tool_unavailable", f"it needs {', '.join(missing)}")
-    if entry.unavailable is not None:
-        reason, message, since = entry.unavailable
-        return Decision.deny(reason, message, details={"since": since})
+    down = entry.unavailable
+    if down is not None:
+        return Decision.deny(down.reason, down.message, details={"since": down.since})
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -22,7 +22,7 @@ Id = str | int | None
 _encode = msgspec.json.Encoder().encode
 
 
-class Request(NamedTuple):
+class Request(msgspec.Struct, frozen=True):
     """Somebody wants something done, and an answer."""
 
     id: Id
@@ -31,14 +31,14 @@ class Request(NamedTuple):
     """An object, a list, or None where there are none."""
 
 
-class Notification(NamedTuple):
+class Notification(msgspec.Struct, frozen=True):
     """Somebody tells something, or wants it done without an answer."""
 
     method: str
     params: Any
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True):
     """The answer to a request of ours."""
 
     id: Id
@@ -47,7 +47,7 @@ class Response(NamedTuple):
     """`code`, `message` and perhaps `data`; None when it went well."""
 
 
-class Wrong(NamedTuple):
+class Wrong(msgspec.Struct, frozen=True):
     """What came is none of these; this is what to answer."""
 
     id: Id
@@ -105,7 +105,7 @@ def _response(id: Id, members: dict[str, Any]) -> Message:
         return Wrong(id, INVALID_REQUEST, text)
     if "error" in members and error is None:
         error = {}
-    return Response(id, members.get("result"), error)
+    return Response(id, members.get("result"), cast("dict[str, Any] | None", error))
 
 
 def strict(text: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:

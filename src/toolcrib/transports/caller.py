@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from toolcrib.core.principal import Principal
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.wire import Right
 
 if TYPE_CHECKING:
     from toolcrib.host.session import Session
 
+Right = Literal["approve", "audit", "admin"]
+"""approve: answer for others · audit: see what others did · admin: run the host."""
 RIGHTS: tuple[str, ...] = get_args(Right)
 PREFIX = "toolcrib."
 """A right is a permission of this name in the configuration or in verified claims."""

@@ -6,22 +6,20 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolcrib.core.canonical import digest
-from toolcrib.core.ledger import LedgerCall
 from toolcrib.core.result import Failure, ToolResult
 from toolcrib.errors import StoreError
-from toolcrib.host.history import CallSummary, History, Wanted
 from toolcrib.transports.caller import Caller
-from toolcrib.transports.concealing import told
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.models import CallState, ToolsCall
 
 if TYPE_CHECKING:
+    from toolcrib.host.history import CallSummary
     from toolcrib.pipeline.flight import Flight
+    from toolcrib.transports.models import CallState, ToolsCall
     from toolcrib.transports.service import Service
 
 _log = logging.getLogger("toolcrib")
@@ -34,7 +32,7 @@ _LOOK = 0.05
 """Seconds between two looks at a call that somebody else waits for."""
 
 
-class _Kept(NamedTuple):
+class _Kept(msgspec.Struct, frozen=True):
     principal: str
     result: ToolResult
     size: int
@@ -116,6 +114,8 @@ class Calls:
         self, caller: Caller, request: ToolsCall, call_id: str
     ) -> ToolResult | CallState | None:
         """What an earlier call with this key came to; None for the first one, which then runs."""
+        from toolcrib.core.ledger import LedgerCall
+
         if not 1 <= len(request.key or "") <= LONGEST_KEY:
             raise Fault("invalid_request", f"a key has 1 to {LONGEST_KEY} characters")
         # Under another profile it is another call: its result may not be for this caller.
@@ -206,6 +206,8 @@ class Calls:
 
     async def state(self, call_id: str) -> CallState | None:
         """How far a call in flight here is."""
+        from toolcrib.transports.models import CallState
+
         flight = self.flight(call_id)
         if flight is None:
             return None
@@ -225,6 +227,8 @@ class Calls:
 
     def going(self) -> list[CallSummary]:
         """The calls that run or wait here now."""
+        from toolcrib.host.history import CallSummary
+
         now, clock = time.time(), time.monotonic_ns()
         return [
             CallSummary(
@@ -255,6 +259,9 @@ class Calls:
 
     async def summary(self, caller: Caller, id: str) -> CallSummary:
         """What the trail says of a call. Raises `Fault`."""
+        from toolcrib.host.history import History, Wanted
+        from toolcrib.transports.concealing import told
+
         store = (await self._host.start()).store
         await store.flush()
         found = await History(store).recent_calls(limit=1, wanted=Wanted(call_id=id))

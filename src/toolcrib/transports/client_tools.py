@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -41,7 +41,7 @@ class Client(Protocol):
     def notify(self, method: str, params: Any) -> None: ...
 
 
-class _Offered(NamedTuple):
+class _Offered(msgspec.Struct, frozen=True):
     """A tool of the connection's, and the session that has it."""
 
     session: Session

@@ -71,7 +71,10 @@ class Hub:
 
     async def start(self) -> None:
         """Be ready for viewers. Starts the host if need be."""
-        parts = await self.host.start()
+        self.begin(await self.host.start())
+
+    def begin(self, parts: Parts) -> None:
+        """Be ready for viewers of a host that runs, on this loop."""
         self.shared = parts.store.durable
         self.sight = Sight(self.host, parts)
         self._loop = asyncio.get_running_loop()

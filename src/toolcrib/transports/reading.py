@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.outgoing import MUCH, Outlet
-from toolcrib.transports.rpc import Connection
+
+if TYPE_CHECKING:
+    from toolcrib.transports.rpc import Connection
+
 
 Next = Callable[[], Awaitable[bytes | str | None]]
 """Gives the next message; None at the end."""

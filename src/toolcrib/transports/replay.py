@@ -12,7 +12,6 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -38,7 +37,7 @@ _LAST = 1 << 30
 encode = msgspec.json.Encoder().encode
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True):
     """One event as it goes to a viewer."""
 
     id: str

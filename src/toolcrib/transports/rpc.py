@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -19,10 +19,8 @@ from toolcrib.errors import JsonError
 from toolcrib.host.session import Session
 from toolcrib.protocol import jsonrpc
 from toolcrib.protocol.jsonrpc import Id, Message, Notification, Request, Response, Wrong
-from toolcrib.transports import models as m
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.calls import keyed_id
-from toolcrib.transports.client_tools import ClientTools
 from toolcrib.transports.eager import Starter
 from toolcrib.transports.faults import Fault
 from toolcrib.transports.outgoing import MUCH, Outlet
@@ -30,7 +28,11 @@ from toolcrib.transports.pushes import Pushes
 from toolcrib.transports.requests import Batch, CallFrame, Open, ResultFrame, decode_call
 from toolcrib.transports.service import Service
 from toolcrib.transports.sessions import entered
-from toolcrib.transports.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from toolcrib.transports import models as m
+    from toolcrib.transports.client_tools import ClientTools
+    from toolcrib.transports.subscriptions import Subscriptions
 
 _log = logging.getLogger("toolcrib")
 _encode = msgspec.json.Encoder().encode
@@ -42,6 +44,8 @@ _SHALLOW = 2 * MAX_DEPTH
 """Bytes of a text that cannot be too deep: what opens has to close, too."""
 _AGAIN = 0.02
 """Seconds until a call is cancelled again that could not be reached at that moment."""
+_TOOLS = frozenset(("tools.register", "tools.unregister"))
+_EVENTS = frozenset(("events.subscribe", "events.unsubscribe"))
 _PATIENCE = 5.0
 """Seconds for calls to end that were cancelled with their connection."""
 
@@ -79,8 +83,9 @@ class Connection:
         # What every call takes, without asking for it each time.
         self._followed = self._pushes.calls
         self._new_id = service.parts.pipeline.new_id
-        self._tools = ClientTools(self, service.host, self._own_session)
-        self._events = Subscriptions(service, caller, out, fell_behind)
+        self._fell_behind = fell_behind
+        self._tools: ClientTools | None = None
+        self._events: Subscriptions | None = None
 
     @property
     def session_id(self) -> str | None:
@@ -182,7 +187,8 @@ class Connection:
 
     def _told(self, read: Notification) -> None:
         if read.method == "client.progress":
-            self._tools.progress(read.params)
+            if self._tools is not None:
+                self._tools.progress(read.params)
         elif len(self._open) < self._most:
             one = Open(self, None, None, read.method, read.params)
             one.key = one
@@ -284,20 +290,38 @@ class Connection:
             return await self._call(one)
         if method == "calls.cancel" and isinstance(params, dict) and "request" in params:
             return self._cancel_request(cast("dict[str, Any]", params))
-        if method == "tools.register":
-            return self._tools.register(_typed(method, params, m.ToolsRegister))
-        if method == "tools.unregister":
-            return self._tools.unregister(_typed(method, params, m.ToolsUnregister))
-        if method == "events.subscribe":
-            return await self._events.add(_typed(method, params, m.EventsSubscribe))
-        if method == "events.unsubscribe":
-            return self._events.remove(_typed(method, params, m.EventsUnsubscribe))
+        if method in _TOOLS:
+            return self._offer(method, params)
+        if method in _EVENTS:
+            return await self._follow(method, params)
         return await self._service.handle(self.caller, method, params)
 
+    def _offer(self, method: str, params: Any) -> m.Names:
+        from toolcrib.transports import models as m
+        from toolcrib.transports.client_tools import ClientTools
+
+        if self._tools is None:
+            self._tools = ClientTools(self, self._service.host, self._own_session)
+        if method == "tools.register":
+            return self._tools.register(_typed(method, params, m.ToolsRegister))
+        return self._tools.unregister(_typed(method, params, m.ToolsUnregister))
+
+    async def _follow(self, method: str, params: Any) -> m.Subscribed | m.Closed:
+        from toolcrib.transports import models as m
+        from toolcrib.transports.subscriptions import Subscriptions
+
+        if self._events is None:
+            self._events = Subscriptions(self._service, self.caller, self._out, self._fell_behind)
+        if method == "events.subscribe":
+            return await self._events.add(_typed(method, params, m.EventsSubscribe))
+        return self._events.remove(_typed(method, params, m.EventsUnsubscribe))
+
     async def _call(self, one: Open) -> ToolResult | m.CallState:
+        from toolcrib.transports.models import ToolsCall
+
         service, caller = self._service, self.caller
         try:
-            asked = msgspec.convert(one.params, m.ToolsCall)
+            asked = msgspec.convert(one.params, ToolsCall)
         except msgspec.ValidationError:
             return await service.handle(caller, "tools.call", one.params)  # says what is wrong
         key = asked.key
@@ -312,14 +336,16 @@ class Connection:
 
     def _cancel_request(self, params: dict[str, Any]) -> m.Cancelled:
         """Stop what one of this connection's own requests does."""
+        from toolcrib.transports.models import Cancelled
+
         asked: Any = params["request"]
         if len(params) > 1 or not (asked is None or type(asked) in (str, int)):
             raise Fault("invalid_request", "calls.cancel takes the id of a call, or of a request")
         one = self._open.get(asked)
         if one is None:
-            return m.Cancelled(cancelled=False)
+            return Cancelled(cancelled=False)
         self._cancel(one)
-        return m.Cancelled(cancelled=True)
+        return Cancelled(cancelled=True)
 
     def _cancel(self, one: Open) -> None:
         if self._open.get(one.key) is not one or one.task is None:
@@ -349,11 +375,13 @@ class Connection:
         self.closed = True
         self._pushes.remove(self)
         self._starter.close()
-        self._tools.close()
+        if self._tools is not None:
+            self._tools.close()
         for future in list(self._asked.values()):
             if not future.done():
                 future.set_exception(Fault("client_gone"))
-        await self._events.close()
+        if self._events is not None:
+            await self._events.close()
         mine = asyncio.current_task()
         tasks = {one.task for one in self._open.values()}
         running = {task for task in tasks if task is not None and task is not mine}

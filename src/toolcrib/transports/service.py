@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Coroutine, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,17 +18,19 @@ from toolcrib.host.host import ToolHost
 from toolcrib.host.parts import Parts
 from toolcrib.host.session import Session
 from toolcrib.transports.caller import Caller
-from toolcrib.transports.calls import Calls
-from toolcrib.transports.events import Hub
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.methods import HANDLERS
-from toolcrib.transports.methods.host import health
-from toolcrib.transports.models import Health
 from toolcrib.transports.sessions import Sessions, entered
-from toolcrib.transports.warming import warm
-from toolcrib.transports.wire import METHODS
+
+if TYPE_CHECKING:
+    from toolcrib.transports.calls import Calls
+    from toolcrib.transports.events import Hub
+    from toolcrib.transports.models import Health
 
 _log = logging.getLogger("toolcrib")
+_FEW = 500
+"""Tools that are found out about soon enough when somebody asks."""
+_MANY = 20_000
+"""More than these would keep the start waiting, and nobody lists them all."""
 EXPIRED = "the credentials of this connection do not hold any more; connect again"
 
 
@@ -40,24 +43,44 @@ class Service:
         self.folder = _folder(host)
         self.parts: Parts
         """The running host's; there from `start` on."""
-        self.calls = Calls(self)
-        http = self.settings.http
-        self.hub = Hub(
-            host,
-            queue=http.queue,
-            viewers=http.viewers,
-            per_principal=http.viewers_per_principal,
-        )
+        self._hub: Hub | None = None
         self.sessions = Sessions(host, self.settings.sessions, self.folder)
         self.stopping = False
+
+    @property
+    def hub(self) -> Hub:
+        """What carries events to viewers. There from the first one on, so that a gateway which
+        nobody watches starts without it."""
+        if self._hub is None:
+            from toolcrib.transports import events
+
+            http = self.settings.http
+            self._hub = events.Hub(
+                self.host,
+                queue=http.queue,
+                viewers=http.viewers,
+                per_principal=http.viewers_per_principal,
+            )
+            if not self.stopping:
+                self._hub.begin(self.parts)
+        return self._hub
+
+    @cached_property
+    def calls(self) -> Calls:
+        """What is known of calls beyond the request that made them."""
+        from toolcrib.transports import calls
+
+        return calls.Calls(self)
 
     async def start(self) -> None:
         """Start the host and what the doors share."""
         self.host.folder = self.folder
         self.parts = await self.host.start()
         await self.host.sources.settle(self.host.settings.ready)
-        await warm(self.host, self.settings)
-        await self.hub.start()
+        if _FEW < len(self.host.catalog) <= _MANY:
+            from toolcrib.transports.warming import warm
+
+            await warm(self.host, self.settings)
         await self.sessions.start()
 
     async def stop(self) -> None:
@@ -67,21 +90,29 @@ class Service:
         try:
             await self.host.stop()
         finally:
-            await self.calls.stop()
-            await self.hub.stop()
+            if "calls" in vars(self):
+                await self.calls.stop()
+            if self._hub is not None:
+                await self._hub.stop()
 
     def renew(self, settings: ServeSettings) -> None:
         """Go by changed settings; sessions that are open keep the time they were given."""
         self.settings = settings
         self.sessions.settings = settings.sessions
-        self.hub.renew(settings.http)
+        if self._hub is not None:
+            self._hub.renew(settings.http)
 
     def health(self) -> Health:
         """How the host is: its trail, its providers, and whether it still takes calls."""
+        from toolcrib.transports.methods.host import health
+
         return health(self)
 
     async def handle(self, caller: Caller, method: str, params: Any = None) -> Any:
         """The answer to one request. Raises `Fault` for what is wrong with the request."""
+        from toolcrib.transports.methods import HANDLERS
+        from toolcrib.transports.wire import METHODS
+
         row = METHODS.get(method)
         work = HANDLERS.get(method)
         if row is None or work is None:

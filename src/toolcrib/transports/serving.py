@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from toolcrib.core.serving import HttpSettings, ServeSettings, followed
 from toolcrib.errors import ConfigError, ToolcribError
 from toolcrib.host.host import ToolHost
-from toolcrib.transports.identity.doors import check_doors
 from toolcrib.transports.service import Service
 
 if TYPE_CHECKING:
@@ -56,7 +55,10 @@ async def serve(
     accepted, running calls get `host.drain` seconds; the same signal again ends it at once.
     Raises `ConfigError` when a door cannot be opened.
     """
-    check_doors(host.config, settings, doors)
+    if any(door != "stdio" for door in doors):
+        from toolcrib.transports.identity.doors import check_doors
+
+        check_doors(host.config, settings, doors)
     stop = stop or asyncio.Event()
     door: HttpDoor | None = None
     if "http" in doors:
@@ -77,6 +79,11 @@ def new_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+def _expect_mcp() -> None:
+    """Load what most clients of stdio begin with, while the store is opened on its thread."""
+    import toolcrib.transports.mcp.stdio  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 
 class _Gateway:
@@ -108,6 +115,8 @@ class _Gateway:
             door.bind()
         try:
             service = Service(self._host, self._settings)
+            if self._stdio is not None and self._settings.mcp.enabled:
+                asyncio.get_running_loop().call_soon(_expect_mcp)
             await service.start()
         except BaseException:
             if door is not None:

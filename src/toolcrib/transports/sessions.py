@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.serving import SessionSettings
 from toolcrib.errors import ConfigError
@@ -13,7 +13,10 @@ from toolcrib.host.host import ToolHost
 from toolcrib.host.session import Session
 from toolcrib.transports.caller import Caller
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.models import SessionView
+
+if TYPE_CHECKING:
+    from toolcrib.transports.models import SessionView
+
 
 _log = logging.getLogger("toolcrib")
 _PAUSE = 30.0
@@ -144,6 +147,8 @@ def entered(
 
 def view(session: Session) -> SessionView:
     """A session as its owner sees it."""
+    from toolcrib.transports.models import SessionView
+
     return SessionView(
         id=session.id,
         principal=session.principal.name,

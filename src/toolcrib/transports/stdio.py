@@ -16,11 +16,11 @@ from toolcrib.transports.faults import Fault
 from toolcrib.transports.identity.standing import at_stdio
 from toolcrib.transports.pipes import Writer, claim, open_reader, open_writer
 from toolcrib.transports.reading import Intake
-from toolcrib.transports.rpc import Connection
 from toolcrib.transports.service import Service
 
 if TYPE_CHECKING:
     from toolcrib.transports.mcp.stdio import StdioMcp
+    from toolcrib.transports.rpc import Connection
 
 encode = msgspec.json.encode
 _log = logging.getLogger("toolcrib")
@@ -131,7 +131,11 @@ class First:
                 mcp = StdioMcp(service, seated, self._writer, max_bytes=self._limit)
                 self._chosen = self.intake.connection = mcp
                 return mcp
-        ours = Connection(service, caller.at(self._session), self._writer, max_bytes=self._limit)
+        from toolcrib.transports import rpc
+
+        ours = rpc.Connection(
+            service, caller.at(self._session), self._writer, max_bytes=self._limit
+        )
         self._chosen = self.intake.connection = ours
         return ours
 

@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolcrib.core.events import Event
 from toolcrib.errors import NotFound, StoreError
@@ -34,7 +36,7 @@ _WORDS = {
 }
 
 
-class Item(NamedTuple):
+class Item(msgspec.Struct, frozen=True):
     """One live event, for all viewers who see it in this form."""
 
     id: str

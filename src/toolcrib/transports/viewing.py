@@ -7,7 +7,7 @@ own, in the form in which they may know it; with the right `approve` also what p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -68,7 +68,7 @@ MOST_CALLS = 20_000
 """Calls whose owners are remembered; those that run now are always known."""
 
 
-class Look(NamedTuple):
+class Look(msgspec.Struct, frozen=True):
     """One event, as viewers without the right `audit` are concerned with it."""
 
     owner: str | None
@@ -88,7 +88,7 @@ class Look(NamedTuple):
         return None
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, frozen=True):
     principal: str
     tool: str
     conceals: bool
@@ -133,7 +133,9 @@ class Sight:
             if call is None:
                 return Look(None, False, event)
             if kind == "call.decided" and call.conceals and _found_out(data):
-                _keep(self._calls, str(event.call_id), call._replace(found_out=True))
+                _keep(
+                    self._calls, str(event.call_id), msgspec.structs.replace(call, found_out=True)
+                )
                 event = _at_once(_with(event, data | _unknown(call)), call)
             return Look(call.principal, False, event)
         return Look(None, False, event)

@@ -8,10 +8,6 @@ import time
 from toolcrib.core.serving import ServeSettings
 from toolcrib.host.host import ToolHost
 
-FEW = 500
-"""Tools that are found out about soon enough when somebody asks."""
-MANY = 20_000
-"""More than these would keep the start waiting, and nobody lists them all."""
 _SLICE = 0.005
 """Seconds after which others get their turn."""
 
@@ -19,8 +15,6 @@ _SLICE = 0.005
 async def warm(host: ToolHost, settings: ServeSettings) -> None:
     """Compile the plans of every tool under the profiles that callers come with."""
     names = list(host.catalog.snapshot())
-    if not FEW < len(names) <= MANY:
-        return
     given = (settings.http.profile, settings.stdio.profile, *(t.profile for t in settings.tokens))
     began = time.monotonic()
     for profile in {name for name in given if name is not None} or {None}:

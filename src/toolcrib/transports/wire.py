@@ -6,18 +6,18 @@ beside it.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any
+
+import msgspec
 
 from toolcrib.core.approval import ApprovalRequest
 from toolcrib.core.decision import Explanation
 from toolcrib.core.result import ToolResult
 from toolcrib.transports import models as m
-
-Right = Literal["approve", "audit", "admin"]
-"""approve: answer for others · audit: see what others did · admin: run the host."""
+from toolcrib.transports.caller import Right
 
 
-class Method(NamedTuple):
+class Method(msgspec.Struct, frozen=True):
     """One row: what a method takes, gives and needs."""
 
     name: str

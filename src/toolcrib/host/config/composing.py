@@ -12,10 +12,13 @@ from toolcrib.host.config.node import MAX_DEPTH, Entry, Node, Origin, Scalar, pl
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {w: w[0] in "tT" for w in ("true", "True", "TRUE", "false", "False", "FALSE")}
-_INT = re.compile(r"[-+]?[0-9]+").fullmatch
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+").fullmatch
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
-_STRANGE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)").fullmatch
+_OF_NUMBERS = frozenset("+-.0123456789abcdefABCDEFox")
+_BASED = r"0o[0-7]+|0x[0-9a-fA-F]+"
+_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_STRANGE = frozenset(
+    (*(f"{sign}.{word}" for sign in ("", "-", "+") for word in ("inf", "Inf", "INF")),
+     ".nan", ".NaN", ".NAN")
+)  # fmt: skip
 _NOT_ONLY_TEXT = frozenset(["", *"~nNtTfF+-.0123456789"])
 """How unquoted text begins that may be something else."""
 _TEXT_TAG = "tag:yaml.org,2002:str"
@@ -226,13 +229,14 @@ def _resolve(text: str) -> Scalar:
         return None
     if text in _BOOL:
         return _BOOL[text]
-    if _STRANGE(text):
+    if text in _STRANGE:
         raise ValueError("holds a number that is infinite or none")
-    if len(text) <= 40:
-        if _INT(text):
+    if len(text) <= 40 and _OF_NUMBERS.issuperset(text):
+        digits = text[1:] if text.startswith(("-", "+")) else text
+        if digits.isdecimal():
             return plain_scalar(int(text))
-        if _BASED(text):
+        if re.fullmatch(_BASED, text):
             return plain_scalar(int(text, 0))
-        if _FLOAT(text):
+        if re.fullmatch(_FLOAT, text):
             return plain_scalar(float(text))
     return plain_scalar(text)

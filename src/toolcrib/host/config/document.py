@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NoReturn
 
@@ -40,6 +39,8 @@ def parse_document(text: str, origin: Origin, *, most: int = MAX_NODES) -> Node 
 
 def parse_json(text: str, origin: Origin, *, most: int = MAX_NODES) -> Node | None:
     """The value of a JSON text with places; None when it is empty."""
+    import json
+
     if not text.strip():
         return None
     try:

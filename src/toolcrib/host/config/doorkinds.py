@@ -19,15 +19,15 @@ from toolcrib.host.config.reading import Reading
 
 SHORTEST_SECRET: Final = 16
 """Characters of a token's secret."""
-HASH = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
+HASH = r"sha256:[0-9a-f]{64}"
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
 """Signatures of a key pair only: whoever can check a shared secret can also forge with it."""
 
 _ADDRESS = 'Write 8700, "127.0.0.1:8700" or "[::1]:8700"'
-_SENT = re.compile(r"[!-~]+").fullmatch
-_PORT = re.compile(r"[0-9]{1,5}").fullmatch
+_KNOWN = frozenset(("127.0.0.1", "0.0.0.0", "localhost"))  # noqa: S104 - nothing listens here
+"""Hosts in their one spelling, which need no closer look."""
 
 
 def hash_of(secret: bytes) -> str:
@@ -35,20 +35,31 @@ def hash_of(secret: bytes) -> str:
     return f"sha256:{sha256(secret).hexdigest()}"
 
 
+def _may_be_sent(text: str) -> bool:
+    """Whether a header can carry it: visible characters of ASCII and nothing else."""
+    return text.isascii() and text.isprintable() and bool(text) and " " not in text
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 65535
+
+
 def listen_from(text: str | int) -> Listen:
     """The address in `8700`, `127.0.0.1:8700`, `[::1]:8700` or `localhost:8700`. Raises
     `ValueError`, which says what to write."""
-    from toolcrib.net.url import parse_host
-
     host, number = "127.0.0.1", str(text)
-    if not _PORT(number):
+    if not _is_port(number):
         host, _, number = number.rpartition(":")
-    if not _PORT(number) or int(number) > 65535:
+    if not _is_port(number):
         raise ValueError(f"has no port from 0 to 65535. {_ADDRESS}")
     if host in ("", "*"):
         raise ValueError('names no address. Write "0.0.0.0:8700" for every one of the machine')
     if ":" in host and not host.startswith("["):
         raise ValueError(f"has an IPv6 address without brackets. {_ADDRESS}")
+    if host in _KNOWN:
+        return Listen(host=host, port=int(number))
+    from toolcrib.net.url import parse_host
+
     try:
         return Listen(host=parse_host(host), port=int(number))
     except ValueError:
@@ -78,7 +89,7 @@ def _expires(node: Node) -> float:
 
 
 def _hash(node: Node) -> str:
-    if not isinstance(node.value, str) or not HASH(node.value):
+    if not isinstance(node.value, str) or not re.fullmatch(HASH, node.value):
         raise Unfit("`toolcrib tokens new` makes a token and keeps its hash")
     return node.value
 
@@ -144,7 +155,7 @@ class Secret(msgspec.Struct, frozen=True):
             message = f"{key} is shorter than {self.least} characters, so it can be guessed"
             reading.wrong(node, key, message, "`toolcrib tokens new` makes a good one")
             return BAD
-        if self.sent and not _SENT(value):
+        if self.sent and not _may_be_sent(value):
             message = f"{key} has characters that no header can carry"
             reading.wrong(node, key, message, "Use ASCII letters, digits and signs, no spaces")
             return BAD

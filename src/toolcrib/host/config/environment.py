@@ -12,8 +12,8 @@ from toolcrib.host.config.reading import Reading, joined
 VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}"
 """How a variable is written, as the JSON Schema says it."""
 
-_USE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
-_INSIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL).fullmatch
+_USE = r"\$\$\{|\$\{([^}]*)\}|\$\{"
+_INSIDE = r"(?s)([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?"
 # Shorter values would hide half of every message they happen to occur in.
 _SHORTEST_SECRET = 4
 
@@ -40,7 +40,7 @@ def _expand_text(node: Node, text: str, reading: Reading, key: str) -> Node:
     def put(match: re.Match[str]) -> str:
         if match[0] == "$${":
             return "${"
-        inside = _INSIDE(match[1]) if match[1] is not None else None
+        inside = re.fullmatch(_INSIDE, match[1]) if match[1] is not None else None
         if inside is None:
             reading.spoil(
                 node,
@@ -66,5 +66,5 @@ def _expand_text(node: Node, text: str, reading: Reading, key: str) -> Node:
             reading.secrets.add(value)
         return value
 
-    expanded = _USE.sub(put, text)
+    expanded = re.sub(_USE, put, text)
     return replace(node, value=expanded, variable=used[0] if used else None)

@@ -90,7 +90,7 @@ def provider_rows(host: ToolHost) -> list[dict[str, Any]]:
 def plugin_rows(found: Sequence[Plugin], config: HostConfig | None) -> list[dict[str, Any]]:
     """What each plug-in offers, and what of it a configuration uses."""
     used = frozenset[str]() if config is None else _used_names(config)
-    return [p._asdict() | {"used": [o for o in p.offers if o in used]} for p in found]
+    return [asdict(p) | {"used": [o for o in p.offers if o in used]} for p in found]
 
 
 def _used_names(config: HostConfig) -> frozenset[str]:

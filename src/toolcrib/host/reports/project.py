@@ -29,7 +29,10 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration that was read, with the store and the key it means."""
 
     path: Path
+    written: HostConfig
+    """As the file says."""
     config: HostConfig
+    """With the store and the key that are meant where it says nothing."""
     store: Path | None
     """The file of the store; None when nothing is kept."""
     key: Path | None
@@ -124,6 +127,7 @@ def project_of(path: Path) -> Project:
     key = settings.audit_key or (f"{store}.key" if store is not None else None)
     return Project(
         path=path,
+        written=config,
         config=replace(config, settings=replace(settings, store=name, audit_key=key)),
         store=store,
         key=None if key is None else Path(key),

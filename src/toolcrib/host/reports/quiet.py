@@ -7,20 +7,18 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-class _Shared(Generic[T]):
+class _Shared:
     """A change to the whole process: made by the first who wants it, taken back by the last."""
 
-    def __init__(self, make: Callable[[], T], undo: Callable[[T], None]) -> None:
+    def __init__(self, make: Callable[[], Any], undo: Callable[[Any], None]) -> None:
         self._make = make
         self._undo = undo
         self._lock = threading.Lock()
         self._users = 0
-        self._before: T
+        self._before: Any = None
 
     @contextmanager
     def __call__(self) -> Generator[None]:

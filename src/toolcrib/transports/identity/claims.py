@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+import msgspec
 
 from toolcrib.core.principal import Principal
 from toolcrib.core.serving import JwtSettings
@@ -15,7 +17,7 @@ _RESERVED = "local"
 """The operator's name, whether or not the configuration has a principal so called."""
 
 
-class Holder(NamedTuple):
+class Holder(msgspec.Struct, frozen=True):
     """Who holds a signed token."""
 
     principal: Principal

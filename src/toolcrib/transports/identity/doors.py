@@ -11,8 +11,6 @@ from pathlib import Path
 from toolcrib.core.serving import HttpSettings, JwtSettings, Listen, ServeSettings, Tls
 from toolcrib.core.settings import HostConfig
 from toolcrib.errors import ConfigError
-from toolcrib.host.config.serving import tokens_file
-from toolcrib.transports.identity.tokenfile import TokenFile
 
 NETWORK = frozenset({"http", "unix", "websocket"})
 """Doors that others can knock at."""
@@ -44,6 +42,9 @@ def check_doors(config: HostConfig, settings: ServeSettings, doors: Collection[s
 
 def guarded(config: HostConfig, settings: ServeSettings) -> bool:
     """Whether callers need credentials. Raises `ConfigError` for a tokens file that is no good."""
+    from toolcrib.host.config.serving import tokens_file
+    from toolcrib.transports.identity.tokenfile import TokenFile
+
     given = settings.tokens_file
     path = tokens_file(config) if given is None else Path(given)
     if path is not None:

@@ -276,7 +276,7 @@ class Identity:
             raise Fault("unauthenticated", _UNKNOWN)
         usual = self._settings.http.profile
         made = configured(self._host, token.principal, token.profile, usual)
-        return made._replace(expires=token.expires)
+        return replace(made, expires=token.expires)
 
     def _claims(self, verified: Verified) -> Standing:
         issuers = self._signed.issuers
@@ -285,7 +285,7 @@ class Identity:
         others = [each for each in issuers if each is not verified.issuer]
         who = holder(verified.issuer, verified.claims, self._host.config.principals, others)
         made = claimed(self._host, self._settings, who, verified.issuer.profile)
-        return made._replace(expires=verified.expires + verified.issuer.leeway)
+        return replace(made, expires=verified.expires + verified.issuer.leeway)
 
     def _nobody(self, door: str, loopback: bool, uid: int | None) -> Standing:
         """Without credentials: by the door, and by what the system says of the other end."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from toolcrib.core.context import LOCAL
 from toolcrib.core.principal import Principal
@@ -10,10 +12,12 @@ from toolcrib.core.serving import ServeSettings, StdioSettings
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.caller import PREFIX, RIGHTS
 from toolcrib.transports.faults import Fault
-from toolcrib.transports.identity.claims import Holder
+
+if TYPE_CHECKING:
+    from toolcrib.transports.identity.claims import Holder
 
 
-class Standing(NamedTuple):
+class Standing(msgspec.Struct, frozen=True):
     """Who a caller is, what it is held to, and what it may choose from (None: anything)."""
 
     principal: Principal
@@ -41,7 +45,7 @@ def at_stdio(host: ToolHost, settings: StdioSettings) -> Standing:
     found = operator(host, settings.profile)
     if settings.profile is None or found.profiles is not None:
         return found
-    return found._replace(profiles=frozenset[str]())
+    return msgspec.structs.replace(found, profiles=frozenset[str]())
 
 
 def operator(host: ToolHost, profile: str | None) -> Standing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Generator
@@ -75,7 +76,9 @@ class TokenFile:
             kept = msgspec.convert(parse(text, max_bytes=_LARGEST), _Kept)
         except (JsonError, msgspec.ValidationError):
             raise self._unusable("is not as `toolcrib tokens` wrote it") from None
-        if kept.version != 1 or not all(HASH(token.hash) for token in kept.tokens.values()):
+        if kept.version != 1 or not all(
+            re.fullmatch(HASH, token.hash) for token in kept.tokens.values()
+        ):
             raise self._unusable("is not as `toolcrib tokens` wrote it")
         return kept.tokens
 
