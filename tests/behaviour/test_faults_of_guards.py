@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -453,3 +454,14 @@ async def test_a_guard_that_takes_too_long_after_a_wait_refuses() -> None:
         result = await host.call("look")
     assert (result.status, result.reason) == ("denied", "guard_failed")
     assert ran == []
+
+
+async def test_what_asks_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is loaded with the first question, which may be long after the start."""
+    work = Counted(requires_approval=True)
+    async with ToolHost([work.tool], config=allowing(), approver=lambda _: True) as host:
+        with monkeypatch.context() as gone:
+            gone.delattr("toolcrib.approvals.inbox", raising=False)
+            gone.setitem(sys.modules, "toolcrib.approvals.inbox", None)
+            await assert_refused(host, await host.call("work"), "guard_failed", work)
+        assert (await host.call("work")).status == "ok"

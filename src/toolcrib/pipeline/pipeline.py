@@ -210,7 +210,7 @@ class Pipeline:
                 common = False
                 wheel.watch(flight, None)
                 self.record.open(flight, "ask")
-                ending = await self.asking.settle(flight, decision, gate, self._recheck)
+                ending = await self._ask(flight, decision, gate)
                 if ending is not None:
                     refund(meters)
                     return await self.record.end(flight, ending)
@@ -332,6 +332,15 @@ class Pipeline:
         }
         plan.flight = made = type("ToolContext", (Flight,), shared)
         return made
+
+    async def _ask(self, flight: Flight, decision: Decision, gate: str) -> ToolResult | None:
+        """None when people let the call run; otherwise how it ended."""
+        try:
+            asking = self.asking
+        except Exception as error:  # it is loaded here, and files may be gone by now
+            details = {"gate": "approval", "problem": type(error).__name__}
+            return failed(flight, "guard_failed", "asking for approval failed", details)
+        return await asking.settle(flight, decision, gate, self._recheck)
 
     def _time(self, timeout: float | None) -> float | None:
         """Seconds for the whole of a call's work: what the caller gives, or the host's deadline."""
