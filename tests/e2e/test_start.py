@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from typing import Any
 
 import pytest
 
 from toolcrib.cli.plain import Serve, plain_serve
 from toolcrib.cli.serve import serve
+from toolcrib.transports import warming
+from toolcrib.transports.warming import REST
 
 TOOLS = """
 import sys
@@ -162,3 +166,25 @@ def test_what_follows_a_greeting_is_all_there(gateway: Any) -> None:
     assert [tool["name"] for tool in answers[2]["result"]["tools"]] == ["loaded"]
     assert "toolcrib.transports.mcp.tools" in answers[3]["result"]["content"][0]["text"]
     assert answers[4]["error"]["code"] == -32601
+
+
+def test_a_gateway_that_stays_has_loaded_the_rest_before_it_is_needed(gateway: Any) -> None:
+    """So that no first question waits for it, and an upgrade of the files beneath mixes nothing."""
+    with gateway.serve() as running:
+        for _ in range(100):
+            done = gateway("call", "loaded", "--json", "--url", running.url)
+            if set(REST) <= set(done.json["output"]):
+                return
+            time.sleep(0.1)
+    raise AssertionError(sorted(set(REST) - set(done.json["output"])))
+
+
+async def test_what_cannot_be_loaded_any_more_is_said_and_keeps_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(warming, "_QUIET", 0.0)
+    monkeypatch.setattr(warming, "REST", ("toolcrib.gone", "toolcrib.pipeline.explain"))
+    monkeypatch.delitem(sys.modules, "toolcrib.pipeline.explain", raising=False)
+    await warming.load_rest()
+    assert "toolcrib.gone cannot be loaded any more" in caplog.text
+    assert "toolcrib.pipeline.explain" in sys.modules

@@ -16,6 +16,7 @@ from toolcrib.core.serving import HttpSettings, ServeSettings, followed
 from toolcrib.errors import ConfigError, ToolcribError
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.service import Service
+from toolcrib.transports.warming import load_rest
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.app import App
@@ -146,6 +147,7 @@ class _Gateway:
         stopped = self._go(stop.wait())
         talking: asyncio.Task[Any] | None = None
         following = self._go(self._follow(identity))
+        loading = self._go(load_rest())
 
         def opened() -> None:
             door = self._door
@@ -169,6 +171,7 @@ class _Gateway:
             await talking
         finally:
             following.cancel()
+            loading.cancel()
             stopped.cancel()
 
     async def _close(self, service: Service, identity: Identity | None) -> None:
