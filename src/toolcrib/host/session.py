@@ -208,7 +208,7 @@ class Session:
         self._host.planner.limits.forget_session(self.id)
         await self._host.sources.forget(self.id)
         parts = await self._host.start()
-        if self._kept is not None:
+        if self._kept is not None and not self._kept.done():
             await asyncio.wait([self._kept])
         await parts.store.end_session(self.id, time.time())
         self._host.announce_fact("session.closed", self.facts())

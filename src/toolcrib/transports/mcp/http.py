@@ -53,6 +53,7 @@ class McpDoor:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.dispatcher = Dispatcher(service)
+        self.dispatcher.load()
         self.connections = Connections(service, self.dispatcher)
         self.heart = Heart(lambda: service.settings.http.heartbeat)
         self.patience = Patience()
