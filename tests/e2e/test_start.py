@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -11,8 +12,7 @@ import pytest
 
 from toolcrib.cli.plain import Serve, plain_serve
 from toolcrib.cli.serve import serve
-from toolcrib.transports import warming
-from toolcrib.transports.warming import REST
+from toolcrib.transports.warming import REST, load_rest
 
 TOOLS = """
 import sys
@@ -182,9 +182,9 @@ def test_a_gateway_that_stays_has_loaded_the_rest_before_it_is_needed(gateway: A
 async def test_what_cannot_be_loaded_any_more_is_said_and_keeps_nothing_else(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(warming, "_QUIET", 0.0)
-    monkeypatch.setattr(warming, "REST", ("toolcrib.gone", "toolcrib.pipeline.explain"))
     monkeypatch.delitem(sys.modules, "toolcrib.pipeline.explain", raising=False)
-    await warming.load_rest()
+    load_rest(("toolcrib.gone", "toolcrib.pipeline.explain"))
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert "toolcrib.gone cannot be loaded any more" in caplog.text
     assert "toolcrib.pipeline.explain" in sys.modules

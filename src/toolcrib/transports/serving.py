@@ -16,7 +16,7 @@ from toolcrib.core.serving import HttpSettings, ServeSettings, followed
 from toolcrib.errors import ConfigError, ToolcribError
 from toolcrib.host.host import ToolHost
 from toolcrib.transports.service import Service
-from toolcrib.transports.warming import load_rest
+from toolcrib.transports.warming import QUIET, load_rest
 
 if TYPE_CHECKING:
     from toolcrib.transports.http.app import App
@@ -147,7 +147,7 @@ class _Gateway:
         stopped = self._go(stop.wait())
         talking: asyncio.Task[Any] | None = None
         following = self._go(self._follow(identity))
-        loading = self._go(load_rest())
+        loading = asyncio.get_running_loop().call_later(QUIET, load_rest)
 
         def opened() -> None:
             door = self._door

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("toolcrib")
 _SLICE = 0.005
 """Seconds after which others get their turn."""
-_QUIET = 1.0
+QUIET = 1.0
 """Seconds until a gateway that has started loads the rest."""
 REST = (
     "jsonschema_rs",
@@ -49,13 +50,13 @@ async def warm(host: ToolHost, settings: ServeSettings) -> None:
                 began = time.monotonic()
 
 
-async def load_rest() -> None:
-    """Load the rest, a module in a turn. From then on it does not matter either if somebody puts
-    another version in the place of the one that runs."""
-    await asyncio.sleep(_QUIET)
-    for name in REST:
-        try:
-            import_module(name)
-        except ImportError as error:
-            _log.error("%s cannot be loaded any more: %s. Start the gateway anew", name, error)
-        await asyncio.sleep(0)
+def load_rest(names: Sequence[str] = REST) -> None:
+    """Load these, a module in a turn of the loop. From then on it does not matter either if
+    somebody puts another version in the place of the one that runs."""
+    if not names:
+        return
+    try:
+        import_module(names[0])
+    except ImportError as error:
+        _log.error("%s cannot be loaded any more: %s. Start the gateway anew", names[0], error)
+    asyncio.get_running_loop().call_soon(load_rest, names[1:])

@@ -189,6 +189,7 @@ class TestBeside:
 
     async def test_a_host_whose_trail_is_broken_is_not_ready(self, tmp_path) -> None:
         async with gateway(store=f"sqlite:{tmp_path}/trail.db") as served:
+            await served.serving.service.parts.store.flush()  # what is written mends it
             trail = served.serving.service.parts.trail
             trail.broken = OSError("no space left")
             reply = await served.ask("GET", "/readyz", who=None)
