@@ -69,24 +69,3 @@ def test_a_call_that_asks_nobody_imports_nothing_to_ask_with(cli):
     assert not {"terminal", "prompt", "editing"} & {
         name.rpartition(".")[2] for name in modules.split()
     }
-
-
-def test_a_start_on_stdio_imports_only_what_it_needs(cli):
-    """Whoever starts a gateway for each conversation waits for its imports."""
-    code = (
-        "import sys\n"
-        "from toolcrib.cli.main import main\n"
-        "try:\n    main(['serve', '--stdio', '--quiet'])\n"
-        "except SystemExit as end:\n    assert not end.code, end.code\n"
-        "print(*sys.modules, file=sys.stderr)\n"
-    )
-    loaded = set(cli.python(code).err.splitlines()[-1].split())
-    assert "toolcrib.transports.stdio" in loaded
-    assert not loaded & {
-        "glob",
-        "html",
-        "toolcrib.cli.importing",
-        "toolcrib.host.trust.keeper",
-        "toolcrib.protocol.mcp.definitions",
-        "toolcrib.transports.http.listening",
-    }
