@@ -245,15 +245,17 @@ def main() -> None:
         lambda: [Row(*row) for row in doors.run(7, PEER)],
         lambda: [Row(*row) for row in protocols.run(5, PEER, FORGE)],
     )
+    print("\n".join(HEAD), flush=True)
     for name, work in zip(PARTS, works, strict=True):
         if options.only in (None, name):
             print(f"measuring: {name}", file=sys.stderr)
-            rows += work()
+            found = work()
+            print("\n".join(table(found)), flush=True)  # a part that fails loses no other
+            rows += found
     if PEER is None:
         print("BENCH_PEER_PYTHON is not set: the peer was not measured", file=sys.stderr)
-    made = table(rows)
-    print("\n".join([*HEAD, *made]))
     if options.write:
+        made = table(rows)
         page = options.write.read_text()
         head, _, rest = page.partition("<!-- table -->\n")
         old, _, tail = rest.partition("<!-- end -->\n")
