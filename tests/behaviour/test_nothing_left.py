@@ -184,6 +184,11 @@ def working_in(folder: Path) -> set[int]:
     return found
 
 
+def own_threads() -> set[str]:
+    alive = {thread.name for thread in threading.enumerate() if not thread.daemon}
+    return {name for name in alive if not name.startswith("asyncio_")}
+
+
 async def test_nothing_is_left_of_a_storm(place: Path) -> None:
     async with every_kind(place) as (config, kinds):
         file = written(place, config)
@@ -212,9 +217,8 @@ async def test_nothing_is_left_of_a_storm(place: Path) -> None:
         )
     assert working_in(place) == set()
     assert os.listdir(place.parent / "spare") == []  # noqa: PTH208
-    alive = {thread.name for thread in threading.enumerate() if not thread.daemon}
     # Threads of the loop itself end with the loop, which belongs to the test.
-    assert {name for name in alive if not name.startswith("asyncio_")} == {"MainThread"}
+    await until(lambda: own_threads() == {"MainThread"})
 
 
 async def test_a_host_that_stops_in_the_middle_leaves_nothing(place: Path) -> None:

@@ -18,6 +18,8 @@ _log = logging.getLogger("toolcrib.sandbox")
 MARK = "TOOLCRIB_COMMAND"
 """The variable by which processes of a command are found again."""
 _LATEST_WAIT = 10.0
+_EXEC = 0.005
+"""Seconds in which a process becomes another program."""
 _FIRST_PROCESS = re.compile(rb'"child-pid": (\d+)[^\d]').search
 
 
@@ -39,7 +41,7 @@ class MarkedTree:
 
     async def remains(self) -> bool:
         """Kill what is found; whether anything was."""
-        found = self._members() if self._group is not None else self._marked()
+        found = self._members() if self._group is not None else await self._marked_by_now()
         # The first process is waited for elsewhere; until then nobody else gets its number.
         found.discard(self._pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -58,6 +60,15 @@ class MarkedTree:
 
     def _members(self) -> set[int]:
         return self._group.members() if self._group is not None else set()
+
+    async def _marked_by_now(self) -> set[int]:
+        """A process in the middle of an `exec` has no environment to read: one look is not enough
+        to find nothing."""
+        found = self._marked()
+        if found:
+            return found
+        await asyncio.sleep(_EXEC)
+        return self._marked()
 
     def _marked(self) -> set[int]:
         latest = int(Path("/proc/loadavg").read_text().split()[-1])
