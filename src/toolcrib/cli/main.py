@@ -29,7 +29,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def _run(words: Sequence[str], state: State) -> int:
     """What an agent's program starts again and again is read without the parser of the others,
-    which is a tenth of the time until the first answer."""
+    which is a twentieth of the time until the first answer."""
     from toolcrib.cli.plain import plain_serve
 
     plain = plain_serve(words)

@@ -82,8 +82,6 @@ class Sources:
         """Those that the program brought itself; a new configuration leaves them alone."""
         self._running: dict[str, tuple[Source, Supervisor]] = {}
         self._settled = False
-        self._began = False
-        """Whether there was ever one."""
 
     @cached_property
     def trust(self) -> Trust:
@@ -123,9 +121,8 @@ class Sources:
     async def renew(self) -> None:
         """Stop what is not wanted any more, leave alone what is unchanged, start the rest."""
         wanted = {source.name: source for source in self._wanted} | self._added
-        self._began = self._began or bool(wanted)
-        if not self._began:
-            return
+        if not wanted and "trust" not in vars(self):
+            return  # there never was one
         gone = [
             name
             for name, (source, _) in self._running.items()
@@ -207,7 +204,7 @@ class Sources:
 
     async def stop(self) -> None:
         """Let go of all of them; their tools leave the catalog with the host."""
-        if self._began:
+        if "trust" in vars(self):
             await self.trust.stop()
         running, self._running = self._running, {}
         await asyncio.gather(*(s.stop(withdraw=False) for _, s in running.values()))

@@ -131,6 +131,8 @@ async def unverified(engine: str | None = None) -> str:
 class _ContainerTree:
     """A container: removing it ends everything in it."""
 
+    exact = True
+
     def __init__(self, engine: str, label: str, popen: subprocess.Popen[bytes]) -> None:
         self._engine = engine
         self._label = label

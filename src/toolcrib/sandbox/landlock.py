@@ -124,6 +124,8 @@ class LandlockSandbox(CommandSandbox):
 class _SupervisedTree:
     """Everything below a process that adopts orphans and ends them before it ends itself."""
 
+    exact = True
+
     def __init__(self, pid: int, trouble: int, private: str) -> None:
         self._pid = pid
         self._trouble = trouble

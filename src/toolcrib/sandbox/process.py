@@ -21,6 +21,9 @@ _PATIENCE = 10.0
 class Tree(Protocol):
     """Everything one command started, as far as its backend can reach it."""
 
+    exact: bool
+    """Whether one look finds all that is left; what goes by marks has to look twice."""
+
     async def kill(self, attempt: int) -> None:
         """Kill all of it; called again, with the next number, until the first process ended."""
         ...
@@ -106,7 +109,7 @@ class Process:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(0.01 * attempt, 0.1)):
                         await self.ended()
-            await self._sweep(deadline, looks=2 if attempt else 1)
+            await self._sweep(deadline, looks=2 if attempt or not self._tree.exact else 1)
             if loop.time() >= deadline:
                 _log.error("processes of a command survive being killed; first: %s", self.pid)
         finally:

@@ -18,8 +18,6 @@ _log = logging.getLogger("toolcrib.sandbox")
 MARK = "TOOLCRIB_COMMAND"
 """The variable by which processes of a command are found again."""
 _LATEST_WAIT = 10.0
-_EXEC = 0.005
-"""Seconds in which a process becomes another program."""
 _FIRST_PROCESS = re.compile(rb'"child-pid": (\d+)[^\d]').search
 
 
@@ -32,6 +30,7 @@ class MarkedTree:
         self._pid = pid
         self._mark = f"{MARK}={mark}".encode()
         self._group = group
+        self.exact = group is not None
 
     async def kill(self, attempt: int) -> None:
         """Kill the group and whatever else is found."""
@@ -41,7 +40,7 @@ class MarkedTree:
 
     async def remains(self) -> bool:
         """Kill what is found; whether anything was."""
-        found = self._members() if self._group is not None else await self._marked_by_now()
+        found = self._members() if self._group is not None else self._marked()
         # The first process is waited for elsewhere; until then nobody else gets its number.
         found.discard(self._pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -60,15 +59,6 @@ class MarkedTree:
 
     def _members(self) -> set[int]:
         return self._group.members() if self._group is not None else set()
-
-    async def _marked_by_now(self) -> set[int]:
-        """A process in the middle of an `exec` has no environment to read: one look is not enough
-        to find nothing."""
-        found = self._marked()
-        if found:
-            return found
-        await asyncio.sleep(_EXEC)
-        return self._marked()
 
     def _marked(self) -> set[int]:
         latest = int(Path("/proc/loadavg").read_text().split()[-1])
@@ -101,6 +91,8 @@ class NamespaceTree:
     `status` is a pipe on which bubblewrap tells the number of that process, and later that the
     command ended. The `gate`, if there is one, keeps the command from starting until then.
     """
+
+    exact = True
 
     def __init__(self, outer: int, status: int, gate: Gate | None = None) -> None:
         self._outer = outer

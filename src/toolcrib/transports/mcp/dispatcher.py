@@ -44,8 +44,6 @@ class Dispatcher:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._begun = False
-        """Whether there is more than greetings to end."""
 
     # A client that starts a process waits for the answer to `initialize`, and these are half of
     # what MCP loads: they come with the first request that needs them, or with `load`.
@@ -55,7 +53,6 @@ class Dispatcher:
         """The calls that go on."""
         from toolcrib.transports.mcp import running
 
-        self._begun = True
         return running.Running(self._service)
 
     @cached_property
@@ -63,7 +60,6 @@ class Dispatcher:
         """What is listened to."""
         from toolcrib.transports.mcp import changes
 
-        self._begun = True
         return changes.Changes(self._service)
 
     @cached_property
@@ -194,8 +190,9 @@ class Dispatcher:
 
     async def stop(self) -> None:
         """End the calls that wait for their clients, and everything that is listened to."""
-        if self._begun:
+        if "running" in vars(self):
             await self.running.stop()
+        if "changes" in vars(self):
             await self.changes.close()
 
 
