@@ -94,6 +94,9 @@ def _typed(words: list[str]) -> Serve:
         "serve --profile one --stdio --profile=two",
         "serve --config a --stdio --config b",
         "serve --stdio --stdio",
+        "serve --stdio --host-tools tools.py",
+        "serve --stdio --host-tools=a.py --host-tools-module m --host-tools b.json --import c.json",
+        "serve --import a.json --stdio --frozen --import=b.json",
     ],
 )
 def test_what_programs_write_is_read_as_by_the_parser_of_all_commands(words: str) -> None:
@@ -114,6 +117,8 @@ def test_what_programs_write_is_read_as_by_the_parser_of_all_commands(words: str
         "serve --stdio --config --quiet",
         "serve --stdio --config=",
         "serve --stdio --profile -x",
+        "serve --stdio --import",
+        "serve --stdio --host-tools --quiet",
         "serve --stdio=yes",
         "serve --stdio --quiet=1",
         "serve --stdio --",
@@ -132,6 +137,8 @@ def test_everything_else_is_left_to_that_parser(words: str) -> None:
     [
         (["--config", "gone.yaml"], "there is no file gone.yaml"),
         (["--profile", "al"], "there is no profile 'al'. Did you mean all?"),
+        (["--host-tools", "gone.py"], "--host-tools: there is no file gone.py"),
+        (["--import", "gone.json"], "gone.json"),
     ],
 )
 def test_both_ways_say_the_same_of_a_mistake(gateway: Any, words: list[str], said: str) -> None:

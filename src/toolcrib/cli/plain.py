@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,12 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True):
 
 _FLAGS = frozenset(("--stdio", "--quiet", "--frozen"))
 _NAMING = frozenset(("--config", "--profile"))
+_ADDING = {
+    "--host-tools": "host_tools",
+    "--host-tools-module": "host_tools_module",
+    "--import": "imports",
+}
+"""What may be given several times."""
 
 
 def plain_serve(words: Sequence[str]) -> Serve | None:
@@ -34,17 +41,20 @@ def plain_serve(words: Sequence[str]) -> Serve | None:
     beside it. Everything else, mistakes among it, is None: for the parser that knows all."""
     if not words or words[0] != "serve" or "--stdio" not in words:
         return None
-    given: dict[str, str | bool] = {}
+    given: dict[str, Any] = {}
     rest = iter(words[1:])
     for word in rest:
         name, equals, value = word.partition("=")
         if word in _FLAGS:
             given[word[2:]] = True
             continue
-        if name not in _NAMING:
+        if name not in _NAMING and name not in _ADDING:
             return None
         value = value if equals else next(rest, "")
         if not value or value.startswith("-"):
             return None
-        given[name[2:]] = value
+        if name in _NAMING:
+            given[name[2:]] = value
+        else:
+            given.setdefault(_ADDING[name], []).append(value)
     return msgspec.convert(given, Serve)

@@ -8,17 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolcrib.core.approval import ApprovalRequest, Grant, RequestState
 from toolcrib.core.chain import Block
 from toolcrib.core.ledger import LedgerCall, LedgerStep, SessionRow
-from toolcrib.core.protocols import TrailSource
 from toolcrib.errors import StoreError
 from toolcrib.stores.changes import Changes
 from toolcrib.stores.transitions import check_answer, check_ending, check_move, swept
+
+if TYPE_CHECKING:
+    from toolcrib.core.protocols import TrailSource
 
 _log = logging.getLogger("toolcrib")
 _replace = msgspec.structs.replace
