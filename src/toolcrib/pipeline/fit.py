@@ -44,26 +44,25 @@ def fit(
     )
     hidden = False
     try:
-        output, encoded = plain(result.output)
-        metadata, others = plain(result.metadata)
+        # Together: most are small, and each by itself would cost as much. Without what is not
+        # there, since a null has to be looked into.
+        parts = [result.output, result.metadata]
         if content is not None:
-            content, blocks = plain(content)
-            others += blocks
+            parts.append(content)
+        (output, metadata, *rest), whole = plain(parts)
+        content = rest[0] if rest else None
         if error is not None:
             error = spoken(error, status)
-        # What the trail keeps is the text of what leaves; of a model or a date it may be another.
-        kept = encoded if output is result.output else encode(output)
         if hider.has_secrets:
             # Behind `plain`: only JSON values can be looked through.
-            hidden = not hider.clear(encoded + others, output, metadata, content)
+            hidden = not hider.clear(whole, output, metadata, content)
             if hidden:
                 output = hider.secrets_in(output)
                 metadata, content = hider.secrets_in(metadata), hider.secrets_in(content)
             if error is not None:
                 error = said(error, hider)
-            if hidden or kept != encoded:
-                output, encoded = plain(output)
-                kept = encoded
+        # What the trail keeps is the text of what leaves; of a model or a date it may be another.
+        encoded = encode(output)
     except NotJson as problem:
         return failed(flight, "invalid_output", str(problem))
     if (
@@ -76,7 +75,7 @@ def fit(
         details = {"problems": msgspec.to_builtins(problems[:10])}
         text = "the tool's output does not fit its own schema"
         return failed(flight, "invalid_output", text, details)
-    flight.shaped = (output, kept, not hidden)
+    flight.shaped = (output, encoded, not hidden)
     if truncated is not None:
         limit += MARGIN  # a call that it made was cut already: there is a mark at its end
     over = cut(output, encoded, limit)
@@ -86,7 +85,7 @@ def fit(
         if keep(flight.call_id, flight.principal.name, text):
             metadata = {**metadata, "artifact": flight.call_id}
     # No number is written eight times as long as it came, and nothing else longer at all.
-    if content and (hidden or len(others) << 3 > limit):
+    if content and (hidden or len(whole) << 3 > limit):
         cut_content = cut_blocks(content, limit)
         if cut_content is not None:
             content, truncated = cut_content

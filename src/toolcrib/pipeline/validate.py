@@ -66,7 +66,7 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         flight.take_unchecked(args)
         raise Invalid([_unfit(args, error)]) from None
-    if not fits or len(encoded) > limit or (plan.floats and b"null" in encoded):
+    if not fits or len(encoded) > limit or (plan.floats and encoded.find(b"null") >= 0):
         _look_closer(plan, args, flight, fits, limit)
     if convert is not None:
         try:

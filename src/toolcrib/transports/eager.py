@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _STANDING = 16
 """Tasks that stand by at most."""
+_OVER = object()
+"""What work gives in the place of something to wait for when it has ended."""
 Work = Coroutine[Any, Any, None]
 
 
@@ -82,16 +84,20 @@ class _StandIns:
         if before is not None:
             _leave(loop, before)
         _enter(loop, task)
+        # By its iterator: that ends without an exception, which would cost more than the step.
+        steps = work.__await__()
         try:
-            waiting = context.run(work.send, None)
-        except (StopIteration, CancelledError):
+            waiting = context.run(next, steps, _OVER)
+        except CancelledError:
             return None
         finally:
             _leave(loop, task)
             if before is not None:
                 _enter(loop, before)
+        if waiting is _OVER:
+            return None
         self._next = self._another()
-        made.take_over(work, context, waiting)
+        made.take_over(steps, context, waiting)
         return task
 
     def _another(self) -> _StandIn:
@@ -132,7 +138,7 @@ class _StandIn(Coroutine[Any, Any, None]):
         """Where it stands by after its work; None where its task ends with it."""
         self._loop = loop
         self._free: Future[None] = loop.create_future()
-        self._work: Work | None = None
+        self._work: Generator[Any, Any, None] | None = None
         self._context: Context
         self._waiting: Any = None
         """What the work waited for when it was taken over, until the task waits for it."""
@@ -147,7 +153,9 @@ class _StandIn(Coroutine[Any, Any, None]):
         told = self._work is None and self._free.done()
         return told or task.done() or task._must_cancel or task.cancelling() > 0
 
-    def take_over(self, work: Work, context: Context, waiting: Any) -> None:
+    def take_over(
+        self, work: Generator[Any, Any, None], context: Context, waiting: Any
+    ) -> None:
         """Go on with work that waits for something."""
         self._work, self._context, self._waiting = work, context, waiting
         if not self._free.done():
@@ -164,9 +172,10 @@ class _StandIn(Coroutine[Any, Any, None]):
         if self._idle is None:
             return self._context.run(work.send, value)
         try:
-            return self._context.run(work.send, value)
-        except (StopIteration, CancelledError):
-            return self._stand_by()
+            waiting = self._context.run(next, work, _OVER)
+        except CancelledError:
+            waiting = _OVER
+        return self._stand_by() if waiting is _OVER else waiting
 
     def throw(self, *error: Any) -> Any:
         """The next step, with an exception, which is all that tasks give."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from toolcrib.core.jsontext import MAX_DEPTH, shown
+from toolcrib.core.jsontext import MAX_DEPTH, is_plain, is_whole, shown
 from toolcrib.core.result import ToolResult
 from toolcrib.errors import JsonError
 from toolcrib.host.session import Session
@@ -113,7 +113,7 @@ class Connection:
                 frame = decode_call(data)
             # As many quotation marks when it is written again prove that no member stood in it
             # twice, as with `jsontext.parse_quickly`.
-            if data.count(b'"') != _encode(frame).count(b'"'):
+            if not is_whole(data, _encode(frame)):
                 frame = None
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             frame = None
@@ -129,11 +129,7 @@ class Connection:
     def _long_call(self, data: bytes) -> CallFrame:
         """A plain call for which the length of its text proves nothing. Raises `ValueError` for
         one that has to be looked at closely."""
-        if (
-            b"\\u" in data
-            or len(data) > self._max_bytes
-            or data.count(b"{") + data.count(b"[") > MAX_DEPTH
-        ):
+        if len(data) > self._max_bytes or not is_plain(data):
             raise ValueError
         return decode_call(data)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from toolcrib.core.context import ToolContext
+from toolcrib.core.jsontext import is_plain, is_whole
 from toolcrib.errors import Denial, ToolFailure
 from toolcrib.net.exchange import REDIRECTS, Request
 from toolcrib.protocol.mcp import keys
@@ -142,11 +143,11 @@ _decode = msgspec.json.Decoder(_Answer).decode
 def _read(body: bytes) -> _Answer | None:
     """A plain answer; None for any other, which is looked at closely. Why the text is then strict
     JSON, `core.jsontext.parse_quickly` says."""
-    if b"\\u" in body or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+    if not is_plain(body, MAX_DEPTH):
         return None
     try:
         found = _decode(body)
-        return found if body.count(b'"') == encode(found).count(b'"') else None
+        return found if is_whole(body, encode(found)) else None
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.jsontext import MAX_DEPTH, parse
+from toolcrib.core.jsontext import is_plain, is_whole, parse
 from toolcrib.core.serving import HttpSettings
 from toolcrib.errors import JsonError
 from toolcrib.transports.faults import Fault
@@ -81,16 +81,12 @@ def strict(text: bytes, max_bytes: int) -> Any:
 
 
 def quickly(text: bytes) -> Any:
-    """The value of a text, where that is cheap; None where `parse` has to look.
-
-    The quick decoder refuses all that `parse` refuses but for members that stand twice, of which
-    it keeps one, half surrogates and depth. Written again, a value from which a member was dropped
-    has fewer quotation marks; only an escape of the form \\u could hide that.
-    """
-    if b"\\u" not in text and text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
+    """The value of a text, where that is cheap; None where `parse` has to look. Why the text is
+    then strict JSON, `core.jsontext.parse_quickly` says."""
+    if is_plain(text):
         try:
             value = _decode(text)
-            if text.count(b'"') == _encode(value).count(b'"'):
+            if is_whole(text, _encode(value)):
                 return value
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             pass  # `parse` says what is wrong

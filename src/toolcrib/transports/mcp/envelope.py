@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from toolcrib.core.jsontext import MAX_DEPTH
+from toolcrib.core.jsontext import is_plain, is_whole
 from toolcrib.core.principal import Principal
 from toolcrib.pipeline.plan import Plan
 from toolcrib.protocol.jsonrpc import Request
@@ -126,12 +126,12 @@ def named(head: Mapping[bytes, bytes]) -> bytes | None:
 
 def usual_call(name: bytes, body: bytes) -> Asked | None:
     """A modern call of this tool as nearly every client writes it; None for any other shape, which
-    `read_modern` looks at closely. Why the text is then strict JSON, `http.body.quickly` says."""
-    if b"\\u" in body or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+    `read_modern` looks at closely. Why the text is then strict JSON, `parse_quickly` says."""
+    if not is_plain(body):
         return None
     try:
         call = _decode_call(body)
-        if body.count(b'"') != encode(call).count(b'"'):
+        if not is_whole(body, encode(call)):
             return None
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
