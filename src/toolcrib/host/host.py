@@ -178,7 +178,8 @@ class ToolHost:
     @property
     def config(self) -> HostConfig:
         """The configuration in force."""
-        self.load()
+        if not self._loaded:
+            self.load()
         return self._config
 
     def apply(

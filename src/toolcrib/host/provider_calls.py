@@ -106,7 +106,11 @@ class Calls:
         failed: bool | None = None
         try:
             value = await provider.execute(ctx)
-            failed = isinstance(value, ToolResult) and value.reason in FAILURES
+            failed = (
+                isinstance(value, ToolResult)
+                and value.error is not None
+                and value.error.reason in FAILURES
+            )
             return value
         except ToolFailure as error:
             failed = error.reason in FAILURES

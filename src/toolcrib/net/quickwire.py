@@ -61,7 +61,7 @@ class QuickConnection(asyncio.Protocol):
         """Send a request as `data` has it; the answer's head is still to be waited for."""
         stream = self._stream = QuickStream(self, request)
         self._parser = self._parts = None
-        transport = cast("asyncio.Transport", self._transport)
+        transport: Any = self._transport
         transport.write(data)
         return stream
 

@@ -181,9 +181,10 @@ class Flight(ToolContext):
                 output_hash = digest_bytes(encoded)
         run_s = ((self.finished or now) - self.started) / 1e9 if self.attempt else 0.0
         session = None if self.session is None else self.session.id
-        status, reason = result.status, result.reason
-        message = hider.text(_kept_words(failure)) if failure is not None else None
-        running = failure.still_running if failure is not None else False
+        status, reason, message, running = result.status, None, None, False
+        if failure is not None:
+            reason, running = failure.reason, failure.still_running
+            message = hider.text(_kept_words(failure))
         if self.opened:
             return CloseRecord(
                 time.time(), self.call_id, plan.name, self.principal.name, session,

@@ -73,6 +73,7 @@ class Plan:
         "defaults",
         "entry",
         "execute",
+        "fits",
         "flat",
         "flight",
         "floats",
@@ -122,6 +123,7 @@ class Plan:
         self._validator: Validator | None = None
         self.is_valid: Callable[[Any], bool] = self._first_check
         self._output: Validator | None = None
+        self.fits: Callable[[Any], bool] = self._first_output
         self.checks_output = spec.output_schema is not None
         self.plain_outputs = plain_outputs(spec.output_schema)
         """Python types that surely fit the output schema, and hold nothing to hide or to cut."""
@@ -165,6 +167,10 @@ class Plan:
     def _first_check(self, arguments: Any) -> bool:
         self.is_valid = self.validator.is_valid
         return self.is_valid(arguments)
+
+    def _first_output(self, output: Any) -> bool:
+        self.fits = self.output.is_valid
+        return self.fits(output)
 
     @property
     def output(self) -> Validator:

@@ -46,8 +46,9 @@ class Recorder:
                 return result
             flight.shaped = None  # there may be more secrets than when it was looked through
         record = flight.record(result, self.hider, self.settings.audit_capture)
-        flight.plan.counter.ended(result.status, result.reason, flight.total_s)
-        if flight.plan.sync and flight.attempt:
+        plan, error = flight.plan, result.error
+        plan.counter.ended(result.status, error and error.reason, flight.total_s)
+        if plan.sync and flight.attempt:
             try:
                 written = self.leases.end(flight, record)
                 if written is not None:

@@ -156,13 +156,15 @@ def sound(result: ToolResult) -> str | None:
         return f"its reason is {error.reason!r}"
     content: Any = result.content
     if content is not None:
+        blocks: Any = content
         if not isinstance(content, list):
             return "its content is not a list of blocks"
-        for block in cast("list[Any]", content):
+        for block in blocks:
             if not isinstance(block, dict):
                 return "its content is not a list of blocks"
-    if not isinstance(cast("Any", result.metadata), dict):
-        return f"its metadata is a {type(result.metadata).__name__}"
+    metadata: Any = result.metadata
+    if not isinstance(metadata, dict):
+        return f"its metadata is a {type(metadata).__name__}"
     return None
 
 

@@ -98,9 +98,9 @@ _FLAT = frozenset({str, int, float, bool, type(None)})
 
 def apart(value: Any) -> Any:
     """Lists and objects of our own: who holds the caller's could change them after the check."""
+    members: Any = value
     if isinstance(value, dict):
-        pairs = cast("dict[Any, Any]", value).items()
-        return {k: v if v.__class__ in _FLAT else apart(v) for k, v in pairs}
+        return {k: v if v.__class__ in _FLAT else apart(v) for k, v in members.items()}
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return [v if v.__class__ in _FLAT else apart(v) for v in items]

@@ -19,6 +19,7 @@ _STANDING = 16
 _OVER = object()
 """What work gives in the place of something to wait for when it has ended."""
 Work = Coroutine[Any, Any, None]
+Steps = Generator[Any, Any, None]
 
 
 @types.coroutine
@@ -97,7 +98,7 @@ class _StandIns:
         if waiting is _OVER:
             return None
         self._next = self._another()
-        made.take_over(steps, context, waiting)
+        made.take_over(work, steps, context, waiting)
         return task
 
     def _another(self) -> _StandIn:
@@ -138,7 +139,9 @@ class _StandIn(Coroutine[Any, Any, None]):
         """Where it stands by after its work; None where its task ends with it."""
         self._loop = loop
         self._free: Future[None] = loop.create_future()
-        self._work: Generator[Any, Any, None] | None = None
+        self._work: Work | None = None
+        self._steps: Steps
+        """What the work does, step by step."""
         self._context: Context
         self._waiting: Any = None
         """What the work waited for when it was taken over, until the task waits for it."""
@@ -153,11 +156,10 @@ class _StandIn(Coroutine[Any, Any, None]):
         told = self._work is None and self._free.done()
         return told or task.done() or task._must_cancel or task.cancelling() > 0
 
-    def take_over(
-        self, work: Generator[Any, Any, None], context: Context, waiting: Any
-    ) -> None:
+    def take_over(self, work: Work, steps: Steps, context: Context, waiting: Any) -> None:
         """Go on with work that waits for something."""
-        self._work, self._context, self._waiting = work, context, waiting
+        self._work, self._steps = work, steps
+        self._context, self._waiting = context, waiting
         if not self._free.done():
             self._free.set_result(None)
 
@@ -172,7 +174,7 @@ class _StandIn(Coroutine[Any, Any, None]):
         if self._idle is None:
             return self._context.run(work.send, value)
         try:
-            waiting = self._context.run(next, work, _OVER)
+            waiting = self._context.run(next, self._steps, _OVER)
         except CancelledError:
             waiting = _OVER
         return self._stand_by() if waiting is _OVER else waiting
@@ -195,12 +197,13 @@ class _StandIn(Coroutine[Any, Any, None]):
             return self._stand_by()
 
     def _stand_by(self) -> Any:
-        """Wait for other work, unless enough others do, or somebody still cancels this."""
+        """Wait for other work, unless enough others do. Whether somebody still cancels this is
+        looked at before it gets any."""
         idle = self._idle
-        if idle is None or idle.over or len(idle.all) >= _STANDING or self.spent:
+        if idle is None or idle.over or len(idle.all) >= _STANDING:
             raise StopIteration
         self._work = self._waiting = None
-        del self._context
+        del self._context, self._steps
         self._taken = False
         self._free = self._loop.create_future()
         idle.all.append(self)

@@ -29,9 +29,9 @@ _INVALID = "the server's answer to tools/call is no result of a tool: "
 def from_result(raw: Any, call_id: str = "") -> ToolResult:
     """What a server answered to `tools/call`. Nothing of it is lost: `to_result` gives it back.
     Raises `ToolFailure` for what is no result."""
+    members: Any = raw  # here and below: typed by the annotation, since `cast` costs a call
     if not isinstance(raw, dict):
         raise ToolFailure(_INVALID + "it is not an object", reason="upstream_error")
-    members = cast("dict[str, Any]", raw)
     if members.get("resultType", "complete") != "complete":
         return _unfinished(members, call_id)
     content = members.get("content")
@@ -62,12 +62,8 @@ def to_result(result: ToolResult, *, modern: bool) -> dict[str, Any]:
     """What is answered to `tools/call`: what a server behind us said, as it said it, or a tool's
     own ending. Use `upstream_error` first."""
     metadata = result.metadata
-    told: Any = metadata.get(UPSTREAM)
-    relayed = isinstance(told, dict)
-    if relayed:
-        made = _relayed(result, cast("dict[str, Any]", told), modern)
-    else:
-        made = _own(result, modern)
+    relayed = isinstance(metadata.get(UPSTREAM), dict)
+    made = _relayed(result, metadata[UPSTREAM], modern) if relayed else _own(result, modern)
     if result.error is not None or result.truncated is not None or len(metadata) > relayed:
         meta: dict[str, Any] = {}
         if result.error is not None and not relayed:
@@ -134,12 +130,13 @@ def upstream_failure(error: UpstreamError) -> ToolFailure:
 
 def _blocks(content: Any) -> list[dict[str, Any]]:
     """The content of a result, if it is a list of blocks."""
+    blocks: Any = content
     if isinstance(content, list):
-        for block in cast("list[Any]", content):
+        for block in blocks:
             if not isinstance(block, dict):
                 break
         else:
-            return cast("list[dict[str, Any]]", content)
+            return blocks
     raise ToolFailure(_INVALID + "its content is not a list of blocks", reason="upstream_error")
 
 
@@ -156,10 +153,12 @@ def _unfinished(members: dict[str, Any], call_id: str) -> ToolResult:
 def _without_hop(rest: dict[str, Any]) -> None:
     """Leave out of `_meta` what a server said about itself: the next hop says who it is. What it
     says in our name stands apart: only we say what was refused here, or has to be approved."""
-    meta: Any = rest.get("_meta")
-    if not isinstance(meta, dict):
+    given: Any = rest.get("_meta")
+    if not isinstance(rest.get("_meta"), dict):
         return
-    given = cast("dict[str, Any]", meta)
+    if given and OF_ONE_HOP.issuperset(given):  # as nearly every server writes it
+        del rest["_meta"]
+        return
     ours = {k: v for k, v in given.items() if k.startswith(OURS)}
     if not ours and OF_ONE_HOP.isdisjoint(given):
         return

@@ -67,7 +67,8 @@ class Behalf:
 
     def note(self, exchange: Exchange) -> None:
         """Another round of the request begins."""
-        self._before = self.sent
+        if self._last is not None:
+            self._before = self.sent
         self._last = exchange
 
     @property

@@ -49,7 +49,7 @@ class Run(Link):
     @property
     def has_news(self) -> bool:
         """Whether something has to be asked, or said to its client."""
-        return bool(self.questions or self.forms or self.wanting)
+        return bool(self.questions or self.forms or self._asks)
 
     def wake(self) -> None:
         """Something happened."""
