@@ -183,7 +183,7 @@ async def hop(rounds: int, peer: str) -> Rows:
             ("the whole time, over going direct", f"{slower:.2f}x", "for information (1.5x)", True)
         )
         rows.append(
-            ("the same, asked in the revision before",
+            ("the whole time, asked in the revision before",
              f"{_slower(alone['old'], alone['old_direct']):.2f}x", "for information (1.5x)", True)
         )  # fmt: skip
         words = ("client", f"{ours.url}/mcp", "up-add", TOKEN, f"{upstream.url}/mcp", "add")
