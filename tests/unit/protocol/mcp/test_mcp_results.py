@@ -38,6 +38,7 @@ json_values = st.recursive(
         {"content": [], "structuredContent": {"a": [1]}, "x-unknown": {"b": None}},
         {"content": [TEXT], "isError": True, "_meta": {"com.example/a": 1}},
         {"content": [IMAGE], "structuredContent": {}, "isError": True},
+        {"content": [TEXT], "_meta": {}},
     ],
 )
 @pytest.mark.parametrize("modern", [True, False])
