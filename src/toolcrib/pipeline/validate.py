@@ -48,7 +48,7 @@ def prepare(plan: Plan, flight: Flight, arguments: Mapping[str, Any] | None, lim
     args: dict[str, Any]
     args = _copy(arguments) if type(arguments) is dict else _copied(flight, arguments)
     flight.arguments = flight.typed = args
-    if not plan.flat:
+    if not plan.flat and not _FLAT.issuperset(map(type, args.values())):
         # What is inside is the caller's still, who could change it after it was approved.
         try:
             flight.arguments = flight.typed = args = apart(args)
