@@ -10,7 +10,6 @@ import argparse
 import importlib.util
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ import doors
 import loading
 import protocols
 import search
+from doors import calm, middle
 
 HERE = Path(__file__).parent
 PEER = os.environ.get("BENCH_PEER_PYTHON")
@@ -74,17 +74,6 @@ class Worker:
         self.process.stdin.close()
         if self.process.wait(60):
             raise SystemExit(f"{self.process.args} ended with {self.process.returncode}")
-
-
-def middle(values: list[float]) -> float:
-    """The median."""
-    return statistics.median(values)
-
-
-def calm(values: list[float]) -> float:
-    """The lower quartile. On a shared machine others only ever add to a time; what a quarter of
-    the rounds stay below is closer to the true cost than the median is."""
-    return statistics.quantiles(values, n=4)[0] if len(values) > 1 else values[0]
 
 
 def governed(rounds: int) -> list[Row]:

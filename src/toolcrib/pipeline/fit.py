@@ -46,11 +46,10 @@ def fit(
     try:
         # Together: most are small, and each by itself would cost as much. Without what is not
         # there, since a null has to be looked into.
-        parts = [result.output, result.metadata]
-        if content is not None:
-            parts.append(content)
-        (output, metadata, *rest), whole = plain(parts)
-        content = rest[0] if rest else None
+        parts = [part for part in (result.output, content) if part is not None]
+        (metadata, *parts), whole = plain([result.metadata, *parts])
+        content = None if content is None else parts.pop()
+        output = parts.pop() if parts else None
         if error is not None:
             error = spoken(error, status)
         if hider.has_secrets:

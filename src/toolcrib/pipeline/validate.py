@@ -102,8 +102,7 @@ def apart(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: v if v.__class__ in _FLAT else apart(v) for k, v in members.items()}
     if isinstance(value, list | tuple):
-        items = cast("list[Any]", value)
-        return [v if v.__class__ in _FLAT else apart(v) for v in items]
+        return [v if v.__class__ in _FLAT else apart(v) for v in members]
     return value
 
 
