@@ -1,9 +1,9 @@
 """Peers, each in its own environment: the SDK's server, FastMCP's proxy in front of one, and the
 SDK's client.
 
-`peer_mcp.py sdk` serves `add` statelessly with JSON answers; `peer_mcp.py proxy URL` passes calls
-on over one client that stays connected; `peer_mcp.py client URL TOOL TOKEN URL TOOL` calls at both
-addresses in turn and prints how much longer the first takes.
+`peer_mcp.py sdk` serves `add` and `rows` statelessly with JSON answers; `peer_mcp.py proxy URL`
+passes calls on over one client that stays connected; `peer_mcp.py client URL TOOL TOKEN URL TOOL`
+calls at both addresses in turn and prints how much longer the first takes.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ async def sdk() -> None:
     async def add(a: int, b: int) -> int:  # pyright: ignore[reportUnusedFunction]
         """Add two numbers."""
         return a + b
+
+    @server.tool()
+    async def rows(a: int, b: int) -> list[dict[str, Any]]:  # pyright: ignore[reportUnusedFunction]
+        """A hundred records."""
+        return [{"id": a + b + n, "name": f"record {n}", "tags": ["x", "y"]} for n in range(100)]
 
     await serve(server.streamable_http_app(stateless_http=True, json_response=True))
 

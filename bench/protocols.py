@@ -164,6 +164,21 @@ async def hop(rounds: int, peer: str) -> Rows:
             rows.append(
                 ("the same, asked in the revision before", f"{times:.0f}x", "for information", True)
             )
+            mine = await lines(ours, modern(ours.url, "up-rows", TOKEN), 8)
+            other = await lines(theirs, modern(theirs.url, "rows"), 8)
+            got = await in_turn(rounds, 1.0, mine=mine, other=other)
+            mine.close()
+            other.close()
+            cost = middle([load.cpu for load in got["mine"]])
+            times = 1 / ratio(got["mine"], got["other"], "cpu")
+            rows.append(
+                ("a call passed on, with a hundred records", f"{cost:.0f} us", "for information",
+                 True)
+            )  # fmt: skip
+            rows.append(
+                ("the same by FastMCP's proxy of a connected client ", f"{times:.0f}x",
+                 "for information", True)
+            )  # fmt: skip
         one = await lines(ours, modern(ours.url, "up-add", TOKEN), 1)
         direct = await lines(upstream, modern(upstream.url, "add"), 1)
         old = await lines(ours, older(ours.url, "up-add", **greeted(ours.url)), 1)

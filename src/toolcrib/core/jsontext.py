@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from math import isfinite, isinf
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -34,6 +34,13 @@ _MAX_BITS = 14_284  # the length of 10**4300
 _STRING = r'"(?:[^"\\]|\\.)*+"?'
 _BRACKETS = _STRING + r"(?P<key>\s*+:)?|[\[\]{}]"
 _NUMBERS = _STRING + r"|-?Infinity|NaN|-?[0-9][0-9.eE+-]*+"
+_CLOSELY = 65_536
+"""Characters of a text in which the place of what is wrong is looked for. In a longer one that
+takes longer than to read it, and whoever sends such a text would have others wait."""
+_ODD_ESCAPE = rb"\\u(?:[dD]|0022)"
+_BUT_MARKS = bytes(set(range(256)).difference(b'[]{}"'))
+_AS_LISTS = bytes.maketrans(b"{}", b"[]")
+_STEPS = {0x5B: 1, 0x5D: -1}
 
 
 def parse(text: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
@@ -57,13 +64,12 @@ def parse(text: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
     except json.JSONDecodeError as error:
         raise _malformed(text, error) from None
     except _NoNumber as error:
-        where = _at(text, _find_number(text, str(error)))
-        raise JsonError(f"{shown(str(error))} {where} is not a number JSON can carry") from None
+        number = str(error)
+        where = f" {_at(text, _find_number(text, number))}" if len(text) <= _CLOSELY else ""
+        raise JsonError(f"{shown(number)}{where} is not a number JSON can carry") from None
     except _Duplicate as error:
-        where = _at(text, _find_second_key(text))
-        raise JsonError(
-            f"the key {shown(str(error))} stands twice, {where}. Send it once"
-        ) from None
+        where = f", {_at(text, _find_second_key(text))}" if len(text) <= _CLOSELY else ""
+        raise JsonError(f"the key {shown(str(error))} stands twice{where}. Send it once") from None
     except ValueError as error:
         # CPython's own limit; the text of that error speaks of a Python setting.
         if "digits" not in str(error):
@@ -91,17 +97,43 @@ def parse_quickly(text: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = M
 
 
 def is_plain(text: bytes, max_depth: int = MAX_DEPTH) -> bool:
-    """Whether a look at JSON text shows that it is not deep and has no escapes of the form \\u."""
+    """Whether a look at JSON text shows that it is not deep, and that nothing in it is escaped that
+    may be half a surrogate pair or a quotation mark."""
     # To look for a byte is far quicker than to look for bytes, or to count them.
-    if 0x5C in text and b"\\u" in text:
+    if 0x5C in text and b"\\u" in text and re.search(_ODD_ESCAPE, text):
         return False
-    return text.count(b"{") + (text.count(b"[") if 0x5B in text else 0) <= max_depth
+    return is_shallow(text, max_depth)
+
+
+def is_shallow(text: bytes, most: int) -> bool:
+    """Whether JSON text is nested at most so deep. Of text that is no JSON it may say no."""
+    # Nearly every text shows it by having no more brackets.
+    if text.count(b"{") + (text.count(b"[") if 0x5B in text else 0) <= most:
+        return True
+    left = _brackets(text)
+    for _ in range(most):
+        if not left:
+            return True
+        inner = left
+        left = left.replace(b"[]", b"")  # the innermost of all
+        if len(left) == len(inner):
+            return False
+    return not left
+
+
+def _brackets(text: bytes) -> bytes:
+    """The brackets of JSON text that are not in strings, all of them written as those of lists."""
+    if 0x5C in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Strings without brackets are gone with the second step, which may also make one of two.
+    marks = text.translate(_AS_LISTS, _BUT_MARKS).replace(b'""', b"")
+    return b"".join(marks.split(b'"')[::2]) if 0x22 in marks else marks
 
 
 def is_whole(text: bytes, again: bytes) -> bool:
     """Whether no member of a plain JSON text was dropped, as a decoder does with one of two of the
     same name. `again` is the decoded value's text: without the member it has fewer quotation marks,
-    which only an escape of the form \\u could hide."""
+    which only one that was written \\u0022 could hide."""
     return text == again or text.count(b'"') == again.count(b'"')
 
 
@@ -331,7 +363,14 @@ def _sized(text: str, max_bytes: int) -> str:
 
 
 def _check_depth(text: str, max_depth: int) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    if is_shallow(data, max_depth):
+        return
     depth = 0
+    if len(text) > _CLOSELY:
+        if max(accumulate(map(_STEPS.__getitem__, _brackets(data)))) > max_depth:
+            raise JsonError(f"nested deeper than {max_depth} levels. Flatten it")
+        return
     for token in re.finditer(_BRACKETS, text, re.DOTALL):
         first = text[token.start()]
         if first in "[{":

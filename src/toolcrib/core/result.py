@@ -78,3 +78,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None
         )
         return f"<table>{cells}</table>"
+
+
+class ReadResult(ToolResult, frozen=True, kw_only=True):
+    """A result as it was read from JSON text, for this call alone: nobody else holds a part of it,
+    and every part is a plain JSON value."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
-from toolcrib.observe.sensitive import SHAPES
+from toolcrib.observe.sensitive import SHAPES, maybe_named
 
 LONGEST = 16
 """Characters of a secret that are looked for: with more, a key of some thousand characters would
@@ -53,16 +53,41 @@ def find_hints() -> Find:
     return _find_any({*hints, "="}) or (lambda _: True)
 
 
-def _find_any(parts: set[str]) -> Find | None:
+@cache
+def find_names() -> Find:
+    """A test that is true of every JSON text with a key that names a secret, and of many others."""
+    return _find_any(set(), maybe_named()) or (lambda _: True)
+
+
+def _find_any(parts: set[str], *patterns: str) -> Find | None:
+    texts = ("".join(map(_literal, part)) for part in sorted(parts))
+    told = "|".join((*texts, *patterns))
+    odd = "|".join("".join(map(_literal, escape)) for escape in _ESCAPES)
+    either, surely = _search(f"{odd}|{told}"), cache(partial(_search, told))
+    if either is None:
+        return None  # too many, too long: then every value is walked through
+
+    def find(text: str) -> bool:
+        # Most texts have none of it. Where JSON stands in a string, its escapes are no escapes of
+        # the text: they begin with a backslash that is escaped itself.
+        if not either(text):
+            return False
+        rest = text.replace("\\\\", "")
+        found = surely()
+        return found is None or any(e in rest for e in _ESCAPES) or found(text)
+
+    return find
+
+
+def _search(pattern: str) -> Find | None:
     import jsonschema_rs  # not at the top: it costs more than the rest of this package
 
     # Its engine looks for hundreds of texts at once, faster than Python does for a few.
-    pattern = "|".join("".join(map(_literal, part)) for part in sorted(parts.union(_ESCAPES)))
     options = jsonschema_rs.RegexOptions(size_limit=LARGEST)
     try:
         return jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options).is_valid
     except ValueError:
-        return None  # too many, too long: then every value is walked through
+        return None
 
 
 def _literal(char: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.observe.finder import Find, find_hints, find_values
+from toolcrib.observe.finder import Find, find_hints, find_names, find_values
 from toolcrib.observe.sensitive import (
     ASSIGNED,
     MIN_SECRET,
@@ -31,14 +31,13 @@ PIECE = 8
 it is not known whether something is missing, half of the secret."""
 
 MAX_DEPTH = 200
-"""What is nested deeper is hidden as a whole."""
+"""What is nested deeper is hidden as a whole, where a value has to be looked through."""
 
 SHORT = 40
 """A JSON text of so many bytes is walked through sooner than it is searched."""
 
 _type: Callable[[Any], type[object]] = type
 _KEYS_KEPT = 10_000
-_HOLDERS: frozenset[type] = frozenset({dict, list})
 _PLAIN: frozenset[type] = frozenset({int, float, bool, type(None)})
 
 _Span = tuple[int, int]
@@ -92,17 +91,6 @@ def _beside(text: str, *, after: bool) -> Iterable[int]:
             yield end + (text[end : end + 1] == " ")
         else:
             yield begin - (text[begin - 1 : begin] == " ")
-
-
-def _deep(obj: Any) -> bool:
-    """Whether something in a JSON value is nested deeper than is shown."""
-    level = [obj]
-    for _ in range(MAX_DEPTH + 1):
-        inside = (v.values() if _type(v) is dict else v for v in level if _type(v) in _HOLDERS)
-        level = [item for items in inside for item in items]
-        if not level:
-            return False
-    return True
 
 
 class Redactor:
@@ -213,15 +201,16 @@ class Redactor:
         look = self
         if clear is not None:
             look = self._bare
-            if len(clear) > SHORT and not find_hints()(clear.decode()):
+            if len(clear) > SHORT and not find_hints()(text := clear.decode()):
+                if not self._own and not find_names()(text):
+                    return obj
                 look = self._quiet
                 if look is None:
                     look = self._quiet = self._other_one(sys.maxsize)
         return look._dict(obj, 0) if _type(obj) is dict else look._walk(obj, 0)
 
-    def clear(self, data: bytes, *values: Any) -> bool:
-        """Whether JSON text surely has no secret value in it, whole or cut, so that `secrets_in`
-        would leave `values` alone, of which it is the text; False where that is not certain."""
+    def clear(self, data: bytes) -> bool:
+        """Whether JSON text surely has no secret in it, whole or cut, however deep."""
         forms = self._forms
         if not forms:
             return not self._numbers
@@ -229,11 +218,7 @@ class Redactor:
         if made_for is not forms:
             find = find_values(forms, self._numbers, piece=PIECE, mark=MARK)
             self._find = (forms, find)
-        if find is None or find(data.decode()):
-            return False
-        if len(data) <= MAX_DEPTH or data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
-            return True
-        return not any(map(_deep, values))
+        return find is not None and not find(data.decode())
 
     def secrets_in(self, obj: Any, depth: int = 0) -> Any:
         """`obj` without the secret values themselves. Telling keys and credential shapes stay:

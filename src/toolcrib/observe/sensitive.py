@@ -24,6 +24,7 @@ _SENSITIVE = _each(
     "authorization cookie cookies credential credentials creds bearer jwt otp totp",
 )
 _SENSITIVE_ENDS = ("password", "passwd", "passphrase", "secret", "token")
+_WHOLE_ENDS = ("apikey", "privatekey", "accesskey", "secretkey")
 _KEYS_OF = _each("api private access secret signing encryption master account ssh")
 _TOKENS_OF = _each("access api auth bearer id refresh session")
 # `token_count`, `password_policy`, `authorization_url` speak about a secret without being one.
@@ -48,7 +49,7 @@ def _ends_phrase(word: str, before: str) -> bool:
         return before in _TOKENS_OF
     if word == "string":
         return before == "connection"
-    if word.endswith(("apikey", "privatekey", "accesskey", "secretkey")):
+    if word.endswith(_WHOLE_ENDS):
         return True
     if word.endswith(("nexttoken", "pagetoken")) or before in _EXCUSES:
         return False
@@ -62,6 +63,18 @@ def names_secret(name: str) -> bool:
         _ends_phrase(word, before) and after not in _ABOUT
         for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False)
     )
+
+
+def maybe_named() -> str:
+    """A pattern that is found in JSON text wherever `names_secret` is true of a key, and elsewhere:
+    what ends a phrase (`tokens` has `token` in it), with what has to stand before it."""
+    between = r"(?:[^A-Za-z]|\\[a-z])*"
+    names = [
+        *sorted({*_SENSITIVE, *_SENSITIVE_ENDS, *_WHOLE_ENDS}),
+        f"(?:{'|'.join(sorted(_KEYS_OF))}){between}key",
+        f"connection{between}string",
+    ]
+    return f"(?i:{'|'.join(names)})"
 
 
 def own_pattern(pattern: str) -> Callable[[str], bool]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.entry import Execute
-from toolcrib.core.result import ToolResult
+from toolcrib.core.result import ReadResult, ToolResult
 from toolcrib.errors import Denial
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def wrap(execute: Execute, extensions: Sequence[Extension]) -> Execute:
 
 
 def as_result(ctx: ToolContext, value: Any) -> ToolResult:
-    """What an executor returned, as a result."""
+    """What an executor returned, as a result that may be changed."""
+    if type(value) is ReadResult:
+        return ToolResult(**{name: getattr(value, name) for name in value.__struct_fields__})
     return value if isinstance(value, ToolResult) else ToolResult(call_id=ctx.call_id, output=value)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolcrib.core.result import ToolResult
+from toolcrib.core.result import ReadResult, ToolResult
 from toolcrib.pipeline.endings import failed
 from toolcrib.pipeline.flight import Flight
 from toolcrib.pipeline.parts import Hider
@@ -47,14 +47,15 @@ def fit(
         # Together: most are small, and each by itself would cost as much. Without what is not
         # there, since a null has to be looked into.
         parts = [part for part in (result.output, content) if part is not None]
-        (metadata, *parts), whole = plain([result.metadata, *parts])
+        read = type(result) is ReadResult
+        (metadata, *parts), whole = plain([result.metadata, *parts], read=read)
         content = None if content is None else parts.pop()
         output = parts.pop() if parts else None
         if error is not None:
             error = spoken(error, status)
         if hider.has_secrets:
             # Behind `plain`: only JSON values can be looked through.
-            hidden = not hider.clear(whole, output, metadata, content)
+            hidden = not hider.clear(whole)
             if hidden:
                 output = hider.secrets_in(output)
                 metadata, content = hider.secrets_in(metadata), hider.secrets_in(content)

@@ -281,7 +281,7 @@ class Pipeline:
         # shape
         if flight.odd and flight.stop is not None:
             value = self._stopped(flight, timeout) or value
-        if type(value) is ToolResult:
+        if isinstance(value, ToolResult):
             made = fit(plan, flight, value, self.hider, self.settings.max_output, self._keep)
             return await self.record.end(flight, made)
         result = ToolResult(call_id=flight.call_id, output=value)

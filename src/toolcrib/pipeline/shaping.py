@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolcrib.core.jsontext import MAX_DEPTH, check_value
+from toolcrib.core.jsontext import MAX_DEPTH, check_value, is_shallow
 from toolcrib.core.result import Failure, ToolResult, Truncated
 from toolcrib.errors import JsonError
 from toolcrib.pipeline.parts import Hider
@@ -16,8 +16,6 @@ MARK = "… [cut: {kept} of {original} characters]"
 MARGIN = 100
 """Characters that a mark may have."""
 PLAIN = frozenset({str, int, float, bool, type(None)})
-SMALL = 4096
-"""Bytes of JSON that surely hold no number with too many digits."""
 encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder().decode
 _encode_any = msgspec.json.Encoder(
@@ -29,10 +27,13 @@ class NotJson(TypeError):
     """The tool returned something that has no JSON form."""
 
 
-def plain(value: Any) -> tuple[Any, bytes]:
-    """`value` as JSON values and as JSON text, whatever it was: models, enums, dates, sets."""
+def plain(value: Any, *, read: bool = False) -> tuple[Any, bytes]:
+    """`value` as JSON values and as JSON text, whatever it was: models, enums, dates, sets. With
+    `read`, it was read from JSON and is nobody else's, so it stays what it is."""
     try:
         encoded = _encode_any(value)
+        if read:
+            return value, encoded
         if type(value) in PLAIN:
             if type(value) is float and value - value != 0.0:
                 raise NotJson(f"the output has no JSON form: {value} is not a number")
@@ -50,9 +51,9 @@ def plain(value: Any) -> tuple[Any, bytes]:
 
 
 def _reread(value: Any, encoded: bytes) -> Any:
-    """What a short text says, if that equals the value it was made from: then no part of it was
+    """What the text says, if that equals the value it was made from: then no part of it was
     a NaN. None where that has to be looked into."""
-    if len(encoded) > SMALL or encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH:
+    if not is_shallow(encoded, MAX_DEPTH):
         return None
     try:
         known = _decode(encoded)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import msgspec
 import pytest
 
+from toolcrib.core.jsontext import is_shallow
 from toolcrib.observe import finder
 from toolcrib.observe.redact import HIDDEN, MARK, MAX_DEPTH, Redactor
-from toolcrib.observe.sensitive import forms_of
+from toolcrib.observe.sensitive import forms_of, names_secret
 
 SECRETS = {
     "token": ["tok_9f8e7d6c5b4a39281706"],
@@ -91,9 +93,9 @@ def test_what_is_found_clear_is_what_the_walk_leaves_alone(group: str) -> None:
     for _ in range(5000):
         value = make.value()
         data = msgspec.json.encode(value)
-        found = redactor.clear(data, value)
+        found = redactor.clear(data)
         clear[found] += 1
-        if found:
+        if found and is_shallow(data, MAX_DEPTH):
             assert redactor.secrets_in(value) == value
             shown, walked = redactor.value(value, clear=data), redactor.value(value)
             assert shown == walked
@@ -111,8 +113,24 @@ def test_the_escapes_of_others_hide_nothing(group: str) -> None:
             value = msgspec.json.decode(data)
         except msgspec.DecodeError:
             continue  # what stood for a literal got an escape
-        if redactor.clear(data, value):
+        if redactor.clear(data) and is_shallow(data, MAX_DEPTH):
             assert redactor.secrets_in(value) == value
+
+
+@pytest.mark.parametrize("group", SECRETS)
+def test_depth_hides_no_secret_from_the_look(group: str) -> None:
+    redactor = Redactor(secrets=SECRETS[group])
+    for secret in SECRETS[group]:
+        if "\ud800" in secret:
+            continue  # no text can hold it
+        deep: Any = secret
+        for _ in range(2 * MAX_DEPTH):
+            deep = [deep] if _ % 2 else {"in": deep}
+        assert not redactor.clear(msgspec.json.encode(deep))
+    harmless: Any = "nothing"
+    for _ in range(2 * MAX_DEPTH):
+        harmless = [harmless]
+    assert redactor.clear(msgspec.json.encode(harmless))
 
 
 def test_a_slash_that_others_escape() -> None:
@@ -124,7 +142,7 @@ def test_a_slash_that_others_escape() -> None:
 def test_an_ordinary_result_needs_no_walk() -> None:
     redactor = Redactor(secrets=[s for group in SECRETS.values() for s in group if s != "000000"])
     rows = [{"id": n, "name": f"row {n}", "path": "a/b", "said": 'a "word"\n'} for n in range(300)]
-    assert redactor.clear(msgspec.json.encode(rows), rows)
+    assert redactor.clear(msgspec.json.encode(rows))
     assert not redactor.clear(msgspec.json.encode([*rows, "tok_9f8e7d6c5b4a39281706"]))
 
 
@@ -152,7 +170,7 @@ def test_keys_and_credentials_are_hidden_in_clear_text_too() -> None:
         {"Bearer abcdefgh12345678abcdefgh12345678": "x" * 50},
     ):
         data = msgspec.json.encode(value)
-        assert redactor.clear(data, value)
+        assert redactor.clear(data)
         shown = redactor.value(value, clear=data)
         assert shown == redactor.value(value)
         assert HIDDEN in str(shown)
@@ -162,3 +180,62 @@ def test_without_a_search_nothing_counts_as_clear(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(finder, "LARGEST", 100)
     redactor = Redactor(secrets=[f"{n}-some-secret-value-{n}" for n in range(200)])
     assert not redactor.clear(b'"nothing"')
+
+
+NAMES = (
+    "password passwd pwd passphrase secret token tokens apikey cookie creds jwt otp totp",
+    "key keys string connection api private access signing ssh account id auth session",
+    "count policy next max my the rootpassword usersecret privatekey x",
+)
+WORDS = [word for names in NAMES for word in names.split()]
+JOINTS = ("", "_", "-", ".", " ", "2", "é", "\n", "\t", '"', "\\", "\x01", "/", "[", "::")
+
+
+def test_a_key_that_names_a_secret_is_never_missed() -> None:
+    some = random.Random(13)
+    named = 0
+    for _ in range(20_000):
+        words = [some.choice(WORDS) for _ in range(some.randrange(1, 4))]
+        spelled = [some.choice((str.lower, str.upper, str.title))(word) for word in words]
+        name = "".join(word + some.choice(JOINTS) for word in spelled)
+        if names_secret(name):
+            named += 1
+            assert finder.find_names()(msgspec.json.encode({"rows": [{name: 1}]}).decode()), name
+    assert named > 2_000
+
+
+def test_rows_without_telling_names_are_left_alone() -> None:
+    """Whatever stands in them: also JSON in a text, with the escapes that Python writes."""
+    redactor = Redactor(secrets=["tok_9f8e7d6c5b4a39281706"])
+    rows = [{"id": n, "name": f"réc {n}", "keyboard": "x", "string": "y"} for n in range(100)]
+    value = {"content": [{"type": "text", "text": json.dumps(rows)}], "rows": rows}
+    data = msgspec.json.encode(value)
+    assert b"\\\\u00e9" in data
+    assert redactor.clear(data)
+    assert redactor.value(value, clear=data) is value
+    assert not finder.find_names()(data.decode())
+    value["rows"][70]["Api-Key"] = "some words"
+    shown = redactor.value(value, clear=msgspec.json.encode(value))
+    assert shown["rows"][70]["Api-Key"] == HIDDEN
+    assert shown["rows"][69] is rows[69]
+
+
+def test_names_that_only_the_user_knows_are_looked_for_in_every_row() -> None:
+    redactor = Redactor(["shoe_size"], ["tok_9f8e7d6c5b4a39281706"])
+    value = [{"id": n, "shoe_size": 40 + n} for n in range(20)]
+    shown = redactor.value(value, clear=msgspec.json.encode(value))
+    assert [row["shoe_size"] for row in shown] == [HIDDEN] * 20
+
+
+@pytest.mark.parametrize("group", SECRETS)
+def test_keys_are_found_in_clear_text_as_the_walk_finds_them(group: str) -> None:
+    redactor = Redactor(secrets=SECRETS[group])
+    make = Maker(SECRETS[group], seed=14)
+    some = random.Random(15)
+    names = ("a", "password", "x-api-key", "note", "Connection String", "token_count", "é\ntoken")
+    for _ in range(2000):
+        value = {some.choice(names): make.value() for _ in range(some.randrange(1, 4))}
+        value["long"] = "x" * 50
+        data = msgspec.json.encode(value)
+        if redactor.clear(data) and is_shallow(data, MAX_DEPTH):
+            assert redactor.value(value, clear=data) == redactor.value(value)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from toolcrib.core.link import UpstreamError
-from toolcrib.core.result import Failure, ToolResult
+from toolcrib.core.result import Failure, ReadResult, ToolResult
 from toolcrib.errors import ToolFailure
 from toolcrib.protocol.mcp.keys import OF_ONE_HOP, OURS
 
@@ -26,9 +26,9 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 _INVALID = "the server's answer to tools/call is no result of a tool: "
 
 
-def from_result(raw: Any, call_id: str = "") -> ToolResult:
-    """What a server answered to `tools/call`. Nothing of it is lost: `to_result` gives it back.
-    Raises `ToolFailure` for what is no result."""
+def from_result(raw: Any, call_id: str = "") -> ReadResult:
+    """What a server answered to `tools/call`, just read from its text. Nothing of it is lost:
+    `to_result` gives it back. Raises `ToolFailure` for what is no result."""
     members: Any = raw  # here and below: typed by the annotation, since `cast` costs a call
     if not isinstance(raw, dict):
         raise ToolFailure(_INVALID + "it is not an object", reason="upstream_error")
@@ -48,7 +48,7 @@ def from_result(raw: Any, call_id: str = "") -> ToolResult:
     else:
         output = _only_text(blocks)
     failed = members.get("isError") is True
-    return ToolResult(
+    return ReadResult(
         call_id=call_id,
         status="error" if failed else "ok",
         output=output,
@@ -140,14 +140,14 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     raise ToolFailure(_INVALID + "its content is not a list of blocks", reason="upstream_error")
 
 
-def _unfinished(members: dict[str, Any], call_id: str) -> ToolResult:
+def _unfinished(members: dict[str, Any], call_id: str) -> ReadResult:
     """A result of another type than a finished call's, a task for instance: kept whole."""
     rest = {"resultType": members["resultType"]}
     if "_meta" in members:
         rest["_meta"] = members["_meta"]
         _without_hop(rest)
     output = {k: v for k, v in members.items() if k not in ("_meta", "resultType")}
-    return ToolResult(call_id=call_id, output=output, metadata={UPSTREAM: rest})
+    return ReadResult(call_id=call_id, output=output, metadata={UPSTREAM: rest})
 
 
 def _without_hop(rest: dict[str, Any]) -> None:

@@ -62,8 +62,9 @@ def told(asked: Asked) -> tuple[Any, ...]:
     ],
     ids=["plain", "text-id", "no-arguments", "quotes", "client"],
 )
-def test_what_is_read_is_the_same(message: dict[str, Any]) -> None:
-    body = json.dumps(message, ensure_ascii=False).encode()
+@pytest.mark.parametrize("escapes", [False, True])
+def test_what_is_read_is_the_same(message: dict[str, Any], escapes: bool) -> None:
+    body = json.dumps(message, ensure_ascii=escapes).encode()
     quick = quickly(HEAD, body)
     read = jsonrpc.message(parse(body))
     assert isinstance(read, jsonrpc.Request)
@@ -87,7 +88,7 @@ def test_what_is_read_is_the_same(message: dict[str, Any]) -> None:
         json.dumps(meta(**{keys.VERSION: "2025-11-25"})),
         json.dumps(meta(**{keys.CAPABILITIES: []})),
         json.dumps(meta(traceparent="x")),
-        json.dumps(params(arguments={"a": "é"})),  # with an escape
+        json.dumps(params(arguments={"a": "😀"})),  # by two escapes, each half a character
         json.dumps(call()).replace('"a": 1', '"a": 1, "a": 2'),
         json.dumps(call()).replace('"id": 7', '"id": 7, "id": 8'),
         json.dumps(call())[:-1],
