@@ -46,7 +46,7 @@ conformance: $(READY) $(REFEREES_READY) ## MCP judged by others: conformance sui
 
 # Programs that some tests need, each with its Debian package. Root gets what is missing; others
 # are told, and those tests say that they were skipped.
-PROGRAMS := bwrap:bubblewrap git:git initdb:postgresql npm:npm podman:podman runc:runc
+PROGRAMS := bwrap:bubblewrap catatonit:catatonit git:git initdb:postgresql npm:npm podman:podman runc:runc
 system:
 	@missing=; \
 	for pair in $(PROGRAMS); do \

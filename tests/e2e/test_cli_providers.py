@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 
 import pytest
+
+from mcp_upstreams import command
 
 DOWN = """\
 version: 1
@@ -172,3 +176,21 @@ def test_a_provider_that_is_down_and_known_keeps_its_tools_listed(empty):
     assert done.err.startswith("2 tools unavailable: the provider memo is down: ")
     assert "not listed" not in done.err
     assert "Did you mean memo-read?" in empty("call", "memo-rea").err
+
+
+def test_a_call_waits_for_its_own_provider_only(empty):
+    """Beside one that never answers, and for which others would wait for longer than this test."""
+    hangs = [sys.executable, "-I", "-c", "import time; time.sleep(300)"]
+    mcp = {"type": "mcp", "trust": "off", "effects": {"read": ["*"]}}
+    config = {
+        "version": 1,
+        "host": {"ready": "10m"},
+        "providers": {
+            "hangs": {**mcp, "command": hangs, "start_timeout": "10m", "stop_timeout": "10m"},
+            "up": {**mcp, "command": command()},
+        },
+        "profiles": {"default": {"rules": [{"allow": "*"}]}},
+    }
+    empty.write("toolcrib.yaml", json.dumps(config))
+    done = empty("call", "up-echo", "text=hello")
+    assert (done.code, done.out) == (0, "hello\n"), done.err

@@ -87,7 +87,8 @@ async def place_call(
     await host.start()
     try:
         if arguments is None:
-            await host.sources.settle(host.settings.ready)
+            # Not for every provider: one that is slow to start need not be this tool's.
+            await host.sources.arrival(lambda: host.catalog.get(asked.tool), host.settings.ready)
             arguments = asked.read(host.get(asked.tool))
         if asked.principal is not None and asked.profile is not None:
             allowed = host.config.principal_profiles.get(asked.principal)

@@ -31,7 +31,7 @@ from toolcrib.sandbox.settings import LIMITS, PATHS, Reader, Settings
 from toolcrib.sandbox.view import View
 
 ENGINES = ("podman", "docker")
-_CURE = "Start podman or docker, with the image present and python3 in it"
+_CURE = "Start podman (it needs catatonit) or docker, with the image present and python3 in it"
 _EVERYTHING: frozenset[Isolation] = frozenset(
     {"files", "network", "processes", "syscalls", "environment", "resources"}
 )

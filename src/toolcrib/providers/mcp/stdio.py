@@ -70,6 +70,8 @@ class StdioPipe:
         self._child: Child | None = None
         self._reaping: asyncio.Task[int] | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._begun = False
+        """Whether it has sent a message: before that, it has nothing to bring to an end."""
 
     async def open(self, received: Received, ended: Callable[[str], None]) -> None:
         """Start it. Raises `ToolFailure`."""
@@ -113,7 +115,7 @@ class StdioPipe:
         try:
             if child.stdin.can_write_eof() and not child.stdin.is_closing():
                 child.stdin.write_eof()
-            if self._reaping is not None:
+            if self._reaping is not None and self._begun:
                 await asyncio.wait({self._reaping}, timeout=_GRACE)
         finally:
             await child.kill()
@@ -161,7 +163,7 @@ class StdioPipe:
 
     async def _messages(self, stream: asyncio.StreamReader, received: Received) -> str | None:
         """Hand on messages until there are no more; what was wrong, if that ended it."""
-        buffer, seen, begun, greeted = bytearray(), 0, False, 0
+        buffer, seen, greeted = bytearray(), 0, 0
         while piece := await stream.read(1 << 16):
             buffer += piece
             start = 0
@@ -170,7 +172,7 @@ class StdioPipe:
                 start = seen = end + 1
                 if not line:
                     continue
-                if not begun and not line.startswith((b"{", b"[")):
+                if not self._begun and not line.startswith((b"{", b"[")):
                     greeted += len(line)
                     if greeted > _BANNER:
                         return "the server writes text that is no message to its output"
@@ -179,7 +181,7 @@ class StdioPipe:
                 wrong = await self._hand_on(line, received)
                 if wrong:
                     return wrong
-                begun = True
+                self._begun = True
             if start:
                 del buffer[:start]
             seen = len(buffer)

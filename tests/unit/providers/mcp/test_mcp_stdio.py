@@ -357,6 +357,36 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert descriptors() <= before + 1  # the loop's own may be new
 
 
+LAST_WORK = """
+import json, pathlib, sys, time
+here = pathlib.Path(sys.argv[1])
+for line in sys.stdin:
+    (here / "began").touch()
+    asked = json.loads(line)
+    if sys.argv[2] == "talks" and "id" in asked:
+        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+        found = {"protocolVersion": "2025-06-18", **about, "tools": []}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": found}), flush=True)
+time.sleep(0.5)
+(here / "ended").touch()
+"""
+
+
+@pytest.mark.parametrize("kind", ["talks", "is silent"])
+async def test_only_a_server_that_talked_is_given_time_to_end(tmp_path: Path, kind: str) -> None:
+    started = [sys.executable, "-I", "-c", LAST_WORK, str(tmp_path), kind]
+    made = provider(tmp_path, {"command": started, "era": "handshake"})
+    entering = asyncio.ensure_future(made.__aenter__())
+    await until((tmp_path / "began").exists)
+    if kind == "talks":
+        await entering
+        await made.__aexit__(None, None, None)
+    else:
+        entering.cancel()
+        await asyncio.gather(entering, return_exceptions=True)
+    assert (tmp_path / "ended").exists() is (kind == "talks")
+
+
 NOT_FOUND = "on the PATH of this host. Install"
 
 
