@@ -110,7 +110,8 @@ class OkRecord(msgspec.Struct, array_like=True, tag="ok", gc=False):
     about: msgspec.Raw
     """tool, principal, session, profile, door, gate, rule, source: equal for many calls."""
     arguments: msgspec.Raw
-    output: float | int | bool | None
+    output: msgspec.Raw
+    """As JSON; whoever writes a number may leave it a number."""
     decide_ns: int
     run_ns: int
     total_ns: int
@@ -244,7 +245,8 @@ def whole(r: Record) -> LongRecord:
             "allow", gate, rule, source, r.arguments, len(bytes(r.arguments)), None,
             r.decide_ns / 1e9,
         )  # fmt: skip
-    output = msgspec.Raw(encode_record(r.output))
+    said: Any = r.output
+    output = said if isinstance(said, msgspec.Raw) else msgspec.Raw(encode_record(said))
     size, total, run = len(bytes(output)), r.total_ns / 1e9, r.run_ns / 1e9
     if isinstance(r, DoneRecord):
         return CloseRecord(

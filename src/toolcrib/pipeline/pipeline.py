@@ -283,6 +283,8 @@ class Pipeline:
             value = self._stopped(flight, timeout) or value
         if isinstance(value, ToolResult):
             made = fit(plan, flight, value, self.hider, self.settings.max_output, self._keep)
+            if common and self.record.end_briefly(flight, seat, made):
+                return made
             return await self.record.end(flight, made)
         result = ToolResult(call_id=flight.call_id, output=value)
         if (
@@ -303,7 +305,7 @@ class Pipeline:
                 flight.call_id,
                 seat.about,
                 Raw(flight.encoded),
-                value,
+                value,  # pyright: ignore[reportArgumentType] - a number may stay one
                 took,
                 finished - started,
                 total,

@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.context import ToolContext
-from toolcrib.core.events import BeginRecord, FactRecord, OpenRecord, Record, StartRecord
+from toolcrib.core.events import (
+    BeginRecord,
+    FactRecord,
+    OkRecord,
+    OpenRecord,
+    Record,
+    StartRecord,
+)
 from toolcrib.core.result import ToolResult
 from toolcrib.core.settings import HostSettings
 from toolcrib.errors import StoreError
@@ -62,6 +69,37 @@ class Recorder:
         else:
             self.trail.append(record)
         return result
+
+    def end_briefly(self, flight: Flight, seat: Seat, result: ToolResult) -> bool:
+        """Write the ending of a call that went the common way, if the short form says all of it;
+        otherwise nothing is written."""
+        if flight.odd or flight.ended or result.status != "ok":
+            return False
+        hider, limit = self.hider, self.settings.audit_capture
+        made, encoded, clear = flight.shaped or (None, b"", False)
+        if made is not result.output or len(encoded) > limit:
+            return False
+        if hider.value(made, clear=encoded if clear else None) is not made:
+            return False
+        arguments, arguments_hash = flight.kept_arguments(hider, limit)
+        if arguments_hash is not None:
+            return False
+        total = monotonic_ns() - flight.began
+        run = flight.finished - flight.started
+        self.trail.append(
+            OkRecord(
+                time.time_ns(),
+                flight.call_id,
+                seat.about,
+                arguments,
+                msgspec.Raw(encoded),
+                flight.decide_ns,
+                run,
+                total,
+            )
+        )
+        flight.plan.counter.ended("ok", None, total / 1e9)
+        return True
 
     async def _written_off(self, flight: Flight, result: ToolResult) -> bool:
         """Whether the trail says already that nobody knows how the call ended. There is one ending

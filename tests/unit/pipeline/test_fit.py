@@ -13,8 +13,10 @@ import msgspec
 import pytest
 
 from toolcrib import Extension, ToolContext, ToolHost, ToolResult, tool
+from toolcrib.core.events import CallRecord, decode_record, encode_record
 from toolcrib.core.jsontext import is_shallow
 from toolcrib.core.result import Failure, ReadResult, Truncated
+from toolcrib.core.settings import HostSettings
 from toolcrib.observe.redact import HIDDEN, Redactor
 from toolcrib.observe.sensitive import forms_of
 from toolcrib.pipeline.extensions import wrap
@@ -305,3 +307,51 @@ async def test_the_record_hides_what_became_a_secret_meanwhile(flight: Flight) -
     writer: Any = trail
     await Recorder(settings, writer, hider, leases).end(flight, made)
     assert "a-secret-from-later" not in bytes(trail.records[0].output).decode()
+
+
+async def test_the_short_record_says_what_the_long_one_does(flight: Flight) -> None:
+    hider = Redactor(["*_pin"], SECRETS)
+    settings = HostSettings(audit_capture=200)
+    make = Maker(seed=7)
+    short = {True: 0, False: 0}
+    for _ in range(1700):
+        given = make.any.choice([{}, {"q": make.text()}, {"my_pin": "1"}, {"n": "x" * 210}])
+        flight.encoded, flight.odd, flight.shaped = msgspec.json.encode(given), False, None
+        flight.unchecked = True
+        limit = make.any.choice([60, 300])
+        made = fit(flight.plan, flight, make.result(), hider, limit, lambda *_: False)
+        trail: Any = Trail()
+        leases: Any = None
+        brief = Recorder(settings, trail, hider, leases).end_briefly(flight, flight.plan.seat, made)
+        short[brief] += 1
+        long = flight.record(made, hider, settings.audit_capture)
+        assert isinstance(long, CallRecord)
+        if brief:
+            told = decode_record(encode_record(trail.records[0]))
+            assert isinstance(told, CallRecord)
+            assert facts(told) == facts(long)
+        else:
+            assert trail.records == []
+            odd = long.output_hash or long.arguments_hash or made.truncated
+            assert odd or made.status != "ok"
+    assert min(short.values()) > 200, short
+
+
+def facts(record: CallRecord) -> list[Any]:
+    """What a record says, but for times."""
+    times = ("time", "decide_s", "run_s", "total_s")
+    told = [getattr(record, name) for name in record.__struct_fields__ if name not in times]
+    return [bytes(t) if isinstance(t, msgspec.Raw) else t for t in told]
+
+
+async def test_nothing_short_is_written_of_what_went_otherwise(flight: Flight) -> None:
+    hider = Redactor()
+    trail: Any = Trail()
+    leases: Any = None
+    recorder = Recorder(HostSettings(), trail, hider, leases)
+    for name in ("odd", "ended"):
+        flight.odd = flight.ended = False
+        made = fit(flight.plan, flight, ToolResult(output={"a": "x"}), hider, 300, lambda *_: False)
+        setattr(flight, name, True)
+        assert not recorder.end_briefly(flight, flight.plan.seat, made)
+    assert trail.records == []
