@@ -176,8 +176,7 @@ async def hop(rounds: int, peer: str) -> Rows:
                  True)
             )  # fmt: skip
             rows.append(
-                ("the same by FastMCP's proxy of a connected client ", f"{times:.0f}x",
-                 "for information", True)
+                ("the same records by FastMCP's proxy", f"{times:.0f}x", "for information", True)
             )  # fmt: skip
         one = await lines(ours, modern(ours.url, "up-add", TOKEN), 1)
         direct = await lines(upstream, modern(upstream.url, "add"), 1)

@@ -72,9 +72,11 @@ def _find_any(parts: set[str], *patterns: str) -> Find | None:
         # the text: they begin with a backslash that is escaped itself.
         if not either(text):
             return False
-        rest = text.replace("\\\\", "")
         found = surely()
-        return found is None or any(e in rest for e in _ESCAPES) or found(text)
+        if found is None or found(text):
+            return True
+        rest = text.replace("\\\\", "")
+        return any(escape in rest for escape in _ESCAPES)
 
     return find
 
