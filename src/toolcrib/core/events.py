@@ -247,7 +247,8 @@ def whole(r: Record) -> LongRecord:
         )  # fmt: skip
     said: Any = r.output
     output = said if isinstance(said, msgspec.Raw) else msgspec.Raw(encode_record(said))
-    size, total, run = len(bytes(output)), r.total_ns / 1e9, r.run_ns / 1e9
+    size = 0 if output == NOTHING else len(bytes(output))
+    total, run = r.total_ns / 1e9, r.run_ns / 1e9
     if isinstance(r, DoneRecord):
         return CloseRecord(
             time, r.call_id, tool, principal, session, "ok", None, None, output, size, None,

@@ -355,3 +355,21 @@ async def test_nothing_short_is_written_of_what_went_otherwise(flight: Flight) -
         setattr(flight, name, True)
         assert not recorder.end_briefly(flight, flight.plan.seat, made)
     assert trail.records == []
+
+
+async def test_what_has_no_output_has_none_in_the_short_record_either(flight: Flight) -> None:
+    hider, trail = Redactor(), Trail()
+    leases: Any = None
+    writer: Any = trail
+    flight.odd, flight.plan.checks_output = False, False
+    result = ReadResult(call_id="c1", content=[{"type": "image"}], metadata={})
+    made = fit(flight.plan, flight, result, hider, 300, lambda *_: False)
+    assert Recorder(HostSettings(), writer, hider, leases).end_briefly(
+        flight, flight.plan.seat, made
+    )
+    long = flight.record(made, hider, 300)
+    assert isinstance(long, CallRecord)
+    told = decode_record(encode_record(trail.records[0]))
+    assert isinstance(told, CallRecord)
+    assert facts(told) == facts(long)
+    assert told.output_size == 0
